@@ -1,0 +1,34 @@
+//! Every lock's budget, in one place: how long it may be held, and how long anybody waits for it.
+//!
+//! Running out of a wait is [`Error::LockTimeout`](crate::Error::LockTimeout), exit code 75, and never "go on without".
+
+use std::time::Duration;
+
+/// One lock's budget.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Name of the lock in messages.
+    pub name: &'static str,
+    /// A hold over this is logged.
+    pub hold_ceiling: Duration,
+    /// The default limit of a wait.
+    pub wait_limit: Duration,
+}
+
+impl Budget {
+    const fn new(name: &'static str, hold_ceiling: Duration, wait_limit: Duration) -> Budget {
+        // Whoever waits out one hold gets the lock.
+        assert!(hold_ceiling.as_nanos() <= wait_limit.as_nanos(), "a wait limit is below its lock's hold ceiling");
+        Budget { name, hold_ceiling, wait_limit }
+    }
+}
+
+/// `compact.lock`: one compaction, folds and syncs included.
+pub const COMPACTION: Budget = Budget::new("compaction", Duration::from_secs(60), Duration::from_secs(60));
+/// `.usage.json.lock`, shared with Hermes: one read, write and sync of the snapshot. Hermes itself waits without a limit.
+pub const SNAPSHOT: Budget = Budget::new("snapshot", Duration::from_secs(5), Duration::from_secs(10));
+/// The segment itself, where appends are not atomic (network file systems): one write.
+pub const APPEND: Budget = Budget::new("append", Duration::from_secs(1), Duration::from_secs(5));
+
+// Evaluated when the crate is compiled, used or not.
+const _: [Budget; 3] = [COMPACTION, SNAPSHOT, APPEND];

@@ -1,0 +1,97 @@
+//! Steps 1, 7 and 8: checkpoints published, segments deleted, damage set aside.
+
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+use crate::log::folder::Folder;
+use crate::log::scan::Reason;
+use crate::log::{Gap, checkpoint as file_of, format};
+use crate::sys::{self, file};
+
+/// A file that was made and not published for this long belongs to nobody: its maker needs microseconds.
+const LEFTOVER_AGE_MICROS: u64 = 60_000_000;
+
+/// Removes what processes left that died between making a file and publishing it.
+pub(super) fn remove_unpublished(folder: &Folder) -> Result<()> {
+    let now = sys::now_micros();
+    for name in folder.list()?.unpublished {
+        let path = folder.join(&name);
+        let Some(stat) = file::stat_if_there(&path)? else { continue };
+        let modified = u64::try_from(stat.modified_micros).unwrap_or(0);
+        if now.abs_diff(modified) > LEFTOVER_AGE_MICROS {
+            file::remove(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Moves a newest checkpoint that does not check out into `damaged/`; it does not count as one of the two kept.
+pub(super) fn set_damaged_aside(folder: &Folder) -> Result<Option<PathBuf>> {
+    let Some(damaged) = file_of::start(folder)?.0.damaged else { return Ok(None) };
+    let aside = folder.damaged_path(&format!("checkpoint-{damaged:020}-{}", sys::fresh_suffix()))?;
+    file::rename(&folder.checkpoint_path(damaged), &aside)?;
+    file::sync_folder(folder.path())?;
+    Ok(Some(aside))
+}
+
+/// Copies the bytes of gaps into `damaged/`. Segment numbers are never used again, so the names are fresh, and the same
+/// in a run that is repeated.
+pub(super) fn keep_gaps(folder: &Folder, gaps: &[Gap], kept: &mut Vec<PathBuf>) -> Result<()> {
+    for gap in gaps.iter().filter(|gap| gap.reason != Reason::Zeros) {
+        let Some(len) = gap.len else { continue };
+        let segment = match file::File::open_read(&folder.segment_path(gap.position.segment)) {
+            Err(e) if e.is_not_found() => continue,
+            other => other?,
+        };
+        let len = len.min(u64::from(format::MAX_CAPACITY));
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+        let taken = segment.read_at(&mut bytes, gap.position.offset)?;
+        bytes.truncate(taken);
+        let name = format!("segment-{:020}-offset-{}", gap.position.segment, gap.position.offset);
+        let mut path = folder.damaged_path(&name)?;
+        // A log that was deleted and born again starts its numbers again.
+        if file::stat_if_there(&path)?.is_some() && file::read(&path)? != bytes {
+            path = folder.damaged_path(&format!("{name}-{}", sys::fresh_suffix()))?;
+        }
+        if folder.publish(&path, &bytes, true)? {
+            kept.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Publishes the state up to and with segment `floor`. "Already there" is success: checkpoints are a pure function of the
+/// log, and two for one floor are equal.
+pub(super) fn publish(folder: &Folder, floor: u64, log_id: [u8; 16], state: &[u8]) -> Result<()> {
+    let bytes = format::encode_checkpoint(log_id, state);
+    folder.publish(&folder.checkpoint_path(floor), &bytes, true).map(drop)
+}
+
+/// Deletes the segments that the older of the two newest checkpoints covers, ascending, then older checkpoints,
+/// ascending; never the newest segment. Returns how many segments went.
+///
+/// The order is the point: list, sync the folder, read both back. With a listing made *after* the sync, a name in it
+/// could be one whose compactor died between its `link` and its `fsync`.
+pub(super) fn delete_covered(folder: &Folder) -> Result<u64> {
+    let listing = folder.list()?;
+    file::sync_folder(folder.path())?;
+    let [.., older, newest] = listing.checkpoints.as_slice() else { return Ok(0) };
+    for floor in [*older, *newest] {
+        if file_of::read(folder, floor)?.is_none() {
+            return Err(Error::Damaged {
+                path: folder.checkpoint_path(floor),
+                reason: "it does not read back as it was written".into(),
+                advice: "nothing was deleted; the next compaction sets it aside",
+            });
+        }
+    }
+    let mut deleted = 0;
+    let highest = listing.highest_segment();
+    for number in listing.segments.iter().filter(|n| **n <= *older && Some(**n) != highest) {
+        deleted += u64::from(file::remove(&folder.segment_path(*number))?);
+    }
+    for floor in listing.checkpoints.iter().filter(|floor| **floor < *older) {
+        file::remove(&folder.checkpoint_path(*floor))?;
+    }
+    Ok(deleted)
+}

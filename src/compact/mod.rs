@@ -1,0 +1,189 @@
+//! Compaction: what is folded becomes a checkpoint and a fresh `.usage.json`.
+//!
+//! Under `compact.lock`, in this order. A crash in a row leaves what the last column says; nothing is lost, and no
+//! value of any view changes, before, after, or in between.
+//!
+//! | step | on disk afterwards | a crash here means |
+//! |---|---|---|
+//! | 1 set a damaged newest checkpoint aside, fold what is above the floor | the same log | nothing happened |
+//! | 2 take `.usage.json.lock`, read the file, its difference to the base; sync the file as found; write the new snapshot under a fresh name beside it, sync it and its folder | a temporary file | an unused temporary file |
+//! | 3 append `external {...}`, durable | the event names the temporary file | the temporary file is still there: the proof that the file on disk descends from *before* |
+//! | 4 rename the temporary file into place | `.usage.json` new, descends from *after* | |
+//! | 5 remove other temporary files, release `.usage.json.lock` | | leftovers, removed by the next run here |
+//! | 6 seal the live segment *m*, create the next | sealed *m*, empty *m+1* | the next run folds it |
+//! | 7 fold up to *m*; sync every folded segment and the folder; publish `checkpoint-m`, list, sync the folder, read back | checkpoint *m* | the next run goes on from it |
+//! | 8 delete the segments that the older kept checkpoint covers, then checkpoints older than that | | the next run goes on |
+//!
+//! The `external` event is appended before its segment is sealed, so that the checkpoint of the same run holds it.
+//! (If it stayed in the live segment until the next run, one damaged frame would take the base away, and the difference
+//! of the file to the base before that would count everything once more that the snapshot already contains.)
+//!
+//! Without `.usage.json.lock` steps 2 to 5 are left to the next run; so they are if the file cannot be read or written,
+//! and that is reported.
+
+mod ballast;
+mod checkpoint;
+mod snapshot;
+mod status;
+
+use std::time::Duration;
+
+use crate::budgets;
+use crate::error::{Error, Result};
+use crate::event::Origin;
+use crate::lock::Lock;
+use crate::log::folder::Folder;
+use crate::log::writer::Writer;
+use crate::log::{Gap, Position};
+use crate::profile::Profile;
+use crate::sys::{self, file};
+use crate::view::View;
+
+pub(crate) use status::LOCK_NAME;
+pub use status::Status;
+
+/// Limits of a compaction's waits.
+#[derive(Clone, Copy, Debug)]
+pub struct CompactOptions {
+    /// How long to wait for another compactor; zero: one attempt.
+    pub lock_wait: Duration,
+    /// How long to wait for who holds `.usage.json.lock`.
+    pub snapshot_wait: Duration,
+}
+
+impl Default for CompactOptions {
+    fn default() -> Self {
+        CompactOptions { lock_wait: budgets::COMPACTION.wait_limit, snapshot_wait: budgets::SNAPSHOT.wait_limit }
+    }
+}
+
+/// What a compaction did.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Compaction {
+    /// The floor after it.
+    pub floor: u64,
+    /// Events folded into the new checkpoint; 0 if there was nothing to fold.
+    pub events: u64,
+    /// Segments folded.
+    pub segments_folded: u64,
+    /// Segments deleted.
+    pub segments_deleted: u64,
+    /// What became of `.usage.json`.
+    pub snapshot: Snapshot,
+    /// Gaps in the segments that were folded.
+    pub gaps: Vec<Gap>,
+    /// What was set aside under `damaged/`.
+    pub set_aside: Vec<std::path::PathBuf>,
+}
+
+/// What a compaction did to `.usage.json`.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Snapshot {
+    /// It says what it should.
+    Unchanged,
+    /// Written anew; so many skills had been worked on by others.
+    Written {
+        /// Skills whose records others had changed since the base.
+        external: usize,
+    },
+    /// Another process holds its lock; left to the next run.
+    Busy(Error),
+    /// It could not be read or written, and stays as it is; left to the next run.
+    Failed(Error),
+}
+
+/// Compacts once, see the [table](self).
+pub(crate) fn run(profile: &Profile, options: &CompactOptions) -> Result<Compaction> {
+    let span = tracing::info_span!("compact", home = %profile.home().display());
+    let _entered = span.enter();
+    let writer = profile.writer(Origin::here("compactor"))?;
+    let lock = Lock::take(&writer.folder().join(LOCK_NAME), file::FILE_MODE, budgets::COMPACTION, options.lock_wait)?;
+    let started_micros = sys::now_micros();
+    let mut run = Run::new(profile, options, writer)?;
+    let mut outcome = run.steps();
+    if outcome.as_ref().is_err_and(Error::is_full_disk) && ballast::give_up(&run.folder) {
+        tracing::warn!("the disk is full, the ballast is given up");
+        run = Run::new(profile, options, profile.writer(Origin::here("compactor"))?)?;
+        outcome = run.steps();
+    }
+    status::write(&lock, started_micros, &outcome);
+    if outcome.is_ok() {
+        ballast::take_on(&run.folder);
+    }
+    outcome
+}
+
+/// One run under the lock.
+struct Run<'a> {
+    profile: &'a Profile,
+    options: &'a CompactOptions,
+    writer: Writer,
+    folder: Folder,
+    set_aside: Vec<std::path::PathBuf>,
+}
+
+impl<'a> Run<'a> {
+    fn new(profile: &'a Profile, options: &'a CompactOptions, writer: Writer) -> Result<Run<'a>> {
+        let folder = Folder::open(writer.folder(), profile.options().allow_network_fs, true)?;
+        Ok(Run { profile, options, writer, folder, set_aside: Vec::new() })
+    }
+
+    fn steps(&mut self) -> Result<Compaction> {
+        checkpoint::remove_unpublished(&self.folder)?;
+        self.set_aside.extend(checkpoint::set_damaged_aside(&self.folder)?);
+        let mut view = View::load(self.profile.place(), self.profile.policy())?;
+        view.read_log()?;
+        let snapshot = match self.renew_snapshot(&mut view) {
+            Ok(snapshot) => snapshot,
+            Err(e) if e.is_full_disk() => return Err(e),
+            Err(e @ Error::LockTimeout { .. }) => Snapshot::Busy(e),
+            Err(e) => Snapshot::Failed(e),
+        };
+        view.read_log()?;
+        let floor_before = view.floor();
+        let events_before = view.events();
+        let first =
+            Position { segment: floor_before.saturating_add(1), offset: crate::log::format::FIRST_FRAME_OFFSET };
+        if view.position() <= first && view.gaps_met().is_empty() {
+            let segments_deleted = checkpoint::delete_covered(&self.folder)?;
+            return Ok(self.done(&view, floor_before, 0, segments_deleted, snapshot));
+        }
+        let sealed = self.writer.seal()?;
+        view.read_until(sealed);
+        view.read_log()?;
+        if view.floor() < sealed {
+            checkpoint::keep_gaps(&self.folder, view.gaps_met(), &mut self.set_aside)?;
+            if let Some(reader) = view.reader() {
+                reader.sync_segments(view.floor().saturating_add(1), sealed)?;
+            }
+            file::sync_folder(self.folder.path())?;
+            checkpoint::publish(&self.folder, sealed, view.log_id().unwrap_or_default(), &view.state().encode())?;
+        } // else another compactor was here, though it should not
+        let segments_deleted = checkpoint::delete_covered(&self.folder)?;
+        let _ = events_before;
+        Ok(self.done(&view, sealed, sealed - floor_before, segments_deleted, snapshot))
+    }
+
+    fn done(
+        &mut self,
+        view: &View,
+        floor: u64,
+        segments_folded: u64,
+        segments_deleted: u64,
+        snapshot: Snapshot,
+    ) -> Compaction {
+        let done = Compaction {
+            floor,
+            events: view.events(),
+            segments_folded,
+            segments_deleted,
+            snapshot,
+            gaps: view.gaps_met().to_vec(),
+            set_aside: std::mem::take(&mut self.set_aside),
+        };
+        tracing::info!(floor, segments_folded, segments_deleted, snapshot = ?done.snapshot, "compacted");
+        done
+    }
+}

@@ -1,0 +1,163 @@
+//! Steps 2 to 5: external work into the log, a new `.usage.json` into place.
+
+use std::path::{Path, PathBuf};
+
+use crate::budgets;
+use crate::compact::{Run, Snapshot};
+use crate::error::Result;
+use crate::event::Event;
+use crate::lock::Lock;
+use crate::log::folder::own_like;
+use crate::log::writer::Durability;
+use crate::sys::{self, file};
+use crate::view::external::External;
+use crate::view::overlay::FoundFile;
+use crate::view::{View, records, snapshot_target};
+
+/// Mode of a `.usage.json` that was not there before, as Hermes makes it.
+const NEW_SNAPSHOT_MODE: u32 = 0o600;
+/// Mode of the lock that Hermes makes, before the umask.
+const LOCK_MODE: u32 = 0o644;
+/// What a part of an `external` event needs beside its data, generously.
+const PART_OVERHEAD_LEN: usize = 512;
+
+impl Run<'_> {
+    /// Steps 2 to 5. An error leaves the file as it is.
+    pub(super) fn renew_snapshot(&mut self, view: &mut View) -> Result<Snapshot> {
+        let path = self.profile.snapshot_path();
+        if view.state().names().next().is_none() && file::stat_if_there(&path)?.is_none() {
+            return Ok(Snapshot::Unchanged); // nothing to say, and nobody who said anything
+        }
+        if let (Some(skills), home) = (path.parent(), self.profile.home())
+            && file::make_folder(skills, 0o755)?
+        {
+            own_like(skills, &file::stat(home)?)?;
+        }
+        let lock = path.with_file_name(".usage.json.lock");
+        let lock = Lock::take(&lock, LOCK_MODE, budgets::SNAPSHOT, self.options.snapshot_wait)?;
+        let target = snapshot_target(&path)?;
+        let found = FoundFile::read(&path)?;
+        view.read_log()?; // the newest external event, as of now
+
+        let lineage = view.state().lineage();
+        let exists = crate::view::overlay::temporary_exists(&path, &lineage.temporary)?;
+        let differences = found.differences(lineage.base(exists));
+        let arrival_micros = found.stat.map_or(0, |stat| stat.modified_micros);
+        let policy = self.profile.policy();
+        let mut state = view.state().clone();
+        state.apply_differences(&differences, arrival_micros, policy);
+        let after = state.records(policy);
+        let bytes = records::encode(&after);
+        if differences.is_empty() && found.problems.is_empty() && found.stat.is_some() && bytes == found.bytes {
+            // The newest event's temporary file stays: without it the base would be another one.
+            self.remove_temporaries(&target, Some(&lineage.temporary))?;
+            return Ok(Snapshot::Unchanged);
+        }
+
+        if !found.problems.is_empty() {
+            self.keep_damaged(&found)?;
+        }
+        if found.stat.is_some() {
+            file::File::open_read(&target)?.sync_all()?; // else a power loss could take back what is about to be counted
+        }
+        let external = differences.len();
+        let event = External {
+            arrival_micros,
+            policy,
+            temporary: self.write_temporary(&target, &found, &bytes)?,
+            differences,
+            before: found.records,
+            after,
+        };
+        self.append_external(&event)?;
+        file::rename(&target.with_file_name(&event.temporary), &target)?;
+        sync_folder_of(&target)?;
+        self.remove_temporaries(&target, None)?;
+        drop(lock);
+        Ok(Snapshot::Written { external })
+    }
+
+    /// The new snapshot under a name never used before, beside the target, with its mode and owner.
+    fn write_temporary(&self, target: &Path, found: &FoundFile, bytes: &[u8]) -> Result<String> {
+        let name = format!("{}{}.tmp", self.temporary_prefix(), sys::fresh_suffix());
+        let path = target.with_file_name(&name);
+        let written = file::File::create_new(&path, NEW_SNAPSHOT_MODE).and_then(|new| {
+            match found.stat {
+                Some(old) => {
+                    let made = new.stat()?;
+                    if (made.uid, made.gid) != (old.uid, old.gid) {
+                        new.set_owner(old.uid, old.gid)?;
+                    }
+                    new.set_mode(old.mode)?;
+                }
+                None => {
+                    if let Some(folder) = target.parent() {
+                        own_like(&path, &file::stat(folder)?)?;
+                    }
+                }
+            }
+            new.write_all(bytes)?;
+            new.sync_all()
+        });
+        if let Err(e) = written.and_then(|()| sync_folder_of(target)) {
+            file::remove(&path)?; // no event names it
+            return Err(e);
+        }
+        Ok(name)
+    }
+
+    /// Temporary files are told apart by profile: two may share one `.usage.json` through a symlink.
+    fn temporary_prefix(&self) -> String {
+        let home = self.profile.home().to_string_lossy().into_owned();
+        format!(".usage.json.hermes-log-{:08x}-", crc32fast::hash(home.as_bytes()))
+    }
+
+    /// Appends the event in as many parts as its size asks for. If that fails, the temporary file stays: the event may be
+    /// in the log, and the file is its proof.
+    fn append_external(&mut self, external: &External) -> Result<()> {
+        let text = serde_json::to_string(external).unwrap_or_default();
+        let part_len = self.writer.max_payload_len()?.saturating_sub(PART_OVERHEAD_LEN).max(1);
+        let data = split(&text, part_len);
+        let parts = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        let events: Vec<Event<'_>> = (0..parts)
+            .zip(data)
+            .map(|(part, data)| Event::External { id: (&*external.temporary).into(), part, parts, data: data.into() })
+            .collect();
+        let batches: Vec<&[Event<'_>]> = events.chunks(1).collect();
+        self.writer.append_batches(&batches, Durability::Disk).map(drop)
+    }
+
+    fn remove_temporaries(&self, target: &Path, kept: Option<&str>) -> Result<()> {
+        let Some(folder) = target.parent() else { return Ok(()) };
+        let prefix = self.temporary_prefix();
+        for name in file::list(folder)? {
+            if name.starts_with(&prefix) && Some(name.as_str()) != kept {
+                file::remove(&folder.join(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn keep_damaged(&mut self, found: &FoundFile) -> Result<()> {
+        let aside: PathBuf = self.folder.damaged_path(&format!("usage-{}.json", sys::fresh_suffix()))?;
+        self.folder.publish(&aside, &found.bytes, true)?;
+        self.set_aside.push(aside);
+        Ok(())
+    }
+}
+
+fn sync_folder_of(target: &Path) -> Result<()> {
+    target.parent().map_or(Ok(()), file::sync_folder)
+}
+
+/// Cuts a text into pieces of at most `len` bytes (a character more where one would be cut).
+fn split(mut text: &str, len: usize) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    while !text.is_empty() {
+        let end = (len..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+        let (piece, rest) = text.split_at(end);
+        pieces.push(piece);
+        text = rest;
+    }
+    pieces
+}

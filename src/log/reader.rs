@@ -1,0 +1,286 @@
+//! Reading in order: no lock, nothing written, nobody waited for.
+
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::log::folder::{Folder, MOST_ATTEMPTS};
+use crate::log::format::FIRST_FRAME_OFFSET;
+use crate::log::scan::{Found, Reason, Scan};
+use crate::log::segment::{self, Access, Opened, Segment};
+use crate::log::{Gap, Position};
+use crate::sys::file;
+
+/// Whether a live segment is still the one that its name says is asked again after this time.
+const PLACE_CHECK: Duration = Duration::from_secs(1);
+/// A run of missing segments is reported one by one up to this many; a file with an absurd number makes no endless report.
+const MOST_MISSING_REPORTED: usize = 64;
+/// A buffer that grew over this is given back after a refresh.
+const KEPT_BUFFER_LEN: usize = 64 << 10;
+
+/// What a reader meets.
+#[derive(Debug)]
+pub(crate) enum Item<'a> {
+    /// A frame that counts.
+    Frame { position: Position, payload: &'a [u8] },
+    /// A stretch that cannot be read, final.
+    Gap(Gap),
+    /// A frame that its writer appended again elsewhere.
+    Void(Position),
+    /// A segment was opened that belongs to this log.
+    Opened { log_id: [u8; 16] },
+}
+
+/// How a pass ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// All that was in the log when the pass began was passed on.
+    AtEnd,
+    /// The next segment was compacted away: start again from the newest checkpoint.
+    Compacted,
+    /// The folder was replaced (deleted, moved, restored): what was read is not this log's.
+    Replaced,
+}
+
+/// A reader of the log, at a position. It holds nothing that anybody could wait for.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    folder: Folder,
+    at: Position,
+    /// A damaged newest checkpoint, which does not count for R2.
+    damaged_checkpoint: Option<u64>,
+    log_id: Option<[u8; 16]>,
+    open: Option<Open>,
+    /// The last segment to read, for a compactor.
+    until: u64,
+    buffer: Vec<u8>,
+}
+
+impl Clone for Reader {
+    /// The clone opens the segment again: a descriptor's offset is not shared.
+    fn clone(&self) -> Reader {
+        let mut clone = Reader::new(self.folder.clone(), self.at, self.log_id, self.damaged_checkpoint);
+        clone.until = self.until;
+        clone
+    }
+}
+
+#[derive(Debug)]
+struct Open {
+    segment: Segment,
+    /// It lacks bytes up to its capacity, which count as zeros: a higher segment is there.
+    read_as_sealed: bool,
+    /// The length that was read up to.
+    read_len: u64,
+    checked: Instant,
+}
+
+impl Reader {
+    /// A reader that begins at `at`; segments at or below the floor are never used.
+    pub(crate) fn new(
+        folder: Folder,
+        at: Position,
+        log_id: Option<[u8; 16]>,
+        damaged_checkpoint: Option<u64>,
+    ) -> Reader {
+        Reader { folder, at, damaged_checkpoint, log_id, open: None, until: u64::MAX, buffer: Vec::new() }
+    }
+
+    /// Where the next byte is read. While bytes are pending it stays before them.
+    pub(crate) fn position(&self) -> Position {
+        self.at
+    }
+
+    /// Stops after this segment.
+    pub(crate) fn read_until(&mut self, segment: u64) {
+        self.until = segment;
+    }
+
+    /// Passes on everything that is new, in log order. On an error, what was passed on is behind the position.
+    pub(crate) fn poll(&mut self, mut sink: impl FnMut(Item<'_>)) -> Result<Ended> {
+        let ended = loop {
+            if self.at.segment > self.until {
+                break Ended::AtEnd;
+            }
+            let Some(open) = &mut self.open else {
+                match self.open_next(&mut sink)? {
+                    Some(ended) => break ended,
+                    None => continue,
+                }
+            };
+            // The length first, then the bytes up to it: the other order misses acknowledged events.
+            let len = open.segment.file.len()?;
+            let sealed = len >= open.segment.capacity() || open.read_as_sealed;
+            let is_shorter = len < open.read_len && !sealed;
+            if len == open.read_len && !sealed {
+                if open.checked.elapsed() < PLACE_CHECK {
+                    break Ended::AtEnd;
+                }
+                open.checked = Instant::now();
+                break if open.segment.is_in_place()? { Ended::AtEnd } else { Ended::Replaced };
+            }
+            if is_shorter {
+                break Ended::Replaced;
+            }
+            self.read_open(len, sealed, &mut sink)?;
+            if !sealed {
+                break Ended::AtEnd;
+            }
+            self.next_segment();
+        };
+        if self.buffer.capacity() > KEPT_BUFFER_LEN {
+            self.buffer = Vec::new();
+        }
+        Ok(ended)
+    }
+
+    fn read_open(&mut self, len: u64, sealed: bool, sink: &mut impl FnMut(Item<'_>)) -> Result<()> {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        let end = len.min(open.segment.capacity());
+        let wanted = usize::try_from(end.saturating_sub(self.at.offset)).unwrap_or(usize::MAX);
+        if self.buffer.len() < wanted {
+            self.buffer.resize(wanted, 0);
+        }
+        let bytes = self.buffer.get_mut(..wanted).unwrap_or_default();
+        let taken = open.segment.file.read_at(bytes, self.at.offset)?;
+        if taken < wanted && !open.read_as_sealed {
+            // Cut while it was read; the next pass sees the new length.
+            open.read_len = self.at.offset.saturating_add(taken as u64);
+        } else {
+            open.read_len = len;
+        }
+        let bytes = bytes.get(..taken).unwrap_or_default();
+        let mut scan = Scan::new(&open.segment.codec, bytes, self.at.offset, sealed);
+        let position = |offset| Position { segment: self.at.segment, offset };
+        loop {
+            match scan.next() {
+                Found::Frame { offset, payload } => {
+                    sink(Item::Frame { position: position(offset), payload });
+                    self.at.offset = scan.offset();
+                }
+                Found::Gap { offset, len, reason } => {
+                    sink(Item::Gap(Gap { position: position(offset), len: Some(len), reason }));
+                    self.at.offset = scan.offset();
+                }
+                Found::Void { offset } => {
+                    sink(Item::Void(position(offset)));
+                    self.at.offset = scan.offset();
+                }
+                Found::Sealed | Found::Pending => return Ok(()),
+            }
+        }
+    }
+
+    fn next_segment(&mut self) {
+        self.at = Position { segment: self.at.segment.saturating_add(1), offset: FIRST_FRAME_OFFSET };
+        self.open = None;
+    }
+
+    /// Opens the segment at the position, or finds out why it is not there. `None`: go on.
+    fn open_next(&mut self, sink: &mut impl FnMut(Item<'_>)) -> Result<Option<Ended>> {
+        let number = self.at.segment;
+        match segment::open(&self.folder, number, Access::Read)? {
+            Opened::Absent => self.absent(number, sink),
+            opened => {
+                let listing = self.folder.list()?;
+                if number <= self.folder.floor(&listing, self.damaged_checkpoint) {
+                    return Ok(Some(Ended::Compacted));
+                }
+                self.accept(opened, listing.segment_above(number).is_some(), sink)
+            }
+        }
+    }
+
+    /// Takes a segment that passed R2.
+    fn accept(
+        &mut self,
+        opened: Opened,
+        has_successor: bool,
+        sink: &mut impl FnMut(Item<'_>),
+    ) -> Result<Option<Ended>> {
+        let number = self.at.segment;
+        let whole_gap = |len: u64, reason| {
+            Item::Gap(Gap { position: Position { segment: number, offset: 0 }, len: Some(len), reason })
+        };
+        match opened {
+            Opened::Absent => {}
+            Opened::Bad { len } => {
+                if self.at.offset <= FIRST_FRAME_OFFSET {
+                    sink(whole_gap(len, Reason::SegmentHeader));
+                }
+                self.next_segment();
+            }
+            Opened::Segment(segment) => {
+                if self.log_id.is_some_and(|id| id != segment.header.log_id) {
+                    sink(whole_gap(segment.file.len()?, Reason::OtherLog));
+                    self.next_segment();
+                    return Ok(None);
+                }
+                self.log_id = Some(segment.header.log_id);
+                sink(Item::Opened { log_id: segment.header.log_id });
+                // Once per opened segment, after the listing of R2.
+                let read_as_sealed = has_successor && !segment.is_sealed()?;
+                self.at.offset = self.at.offset.max(FIRST_FRAME_OFFSET);
+                self.open = Some(Open { segment, read_as_sealed, read_len: 0, checked: Instant::now() });
+            }
+        }
+        Ok(None)
+    }
+
+    /// "No such file": the end of the log, compacted away, just created, or missing.
+    fn absent(&mut self, number: u64, sink: &mut impl FnMut(Item<'_>)) -> Result<Option<Ended>> {
+        let mut told_missing = false;
+        for _ in 0..MOST_ATTEMPTS {
+            let listing = match self.folder.list() {
+                Err(e) if e.is_not_found() => return Ok(Some(Ended::Replaced)),
+                other => other?,
+            };
+            if self.folder.floor(&listing, self.damaged_checkpoint) >= number {
+                return Ok(Some(Ended::Compacted));
+            }
+            if listing.has_segment(number) {
+                return Ok(None);
+            }
+            let Some(above) = listing.segment_above(number) else {
+                // n-1 is full and nobody has needed n yet. A segment above the floor is never deleted by us: if n-1 is
+                // gone and not covered, somebody took the folder away.
+                let before = number.saturating_sub(1);
+                let is_replaced = before > listing.floor(self.damaged_checkpoint) && !listing.has_segment(before);
+                return Ok(Some(if is_replaced { Ended::Replaced } else { Ended::AtEnd }));
+            };
+            if !told_missing {
+                // One listing may miss n, created while it runs, and name n+1: ask a second time.
+                told_missing = true;
+                continue;
+            }
+            let opened = segment::open(&self.folder, above, Access::Read)?;
+            if matches!(opened, Opened::Absent) {
+                continue;
+            }
+            // Two listings are not enough: n can be compacted away during the second, which then misses the new
+            // checkpoints. The third, which R2 asks for after this open, cannot.
+            let listing = self.folder.list()?;
+            if self.folder.floor(&listing, self.damaged_checkpoint) >= number {
+                return Ok(Some(Ended::Compacted));
+            }
+            for missing in (number..above).take(MOST_MISSING_REPORTED) {
+                let position = Position { segment: missing, offset: 0 };
+                sink(Item::Gap(Gap { position, len: None, reason: Reason::SegmentMissing }));
+            }
+            self.at = Position { segment: above, offset: FIRST_FRAME_OFFSET };
+            return self.accept(opened, listing.segment_above(above).is_some(), sink);
+        }
+        Err(Error::Unsettled { path: self.folder.path().to_owned(), attempts: MOST_ATTEMPTS })
+    }
+
+    /// Makes everything durable that was read: nothing that the log can still lose goes into a checkpoint.
+    pub(crate) fn sync_segments(&self, from: u64, to: u64) -> Result<()> {
+        for number in from..=to {
+            match file::File::open_read(&self.folder.segment_path(number)) {
+                Ok(segment) => segment.sync_data()?,
+                Err(e) if e.is_not_found() => {} // a gap
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,447 @@
+//! Appending: no lock, one `write(2)`, and the question where it ended (rule R1).
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::event::{Event, Origin, batch};
+use crate::lock;
+use crate::log::Position;
+use crate::log::checkpoint;
+use crate::log::folder::{Folder, MOST_ATTEMPTS};
+use crate::log::format::{self, FRAME_OVERHEAD_LEN};
+use crate::log::segment::{self, Access, Lineage, Opened, Segment};
+use crate::sys::{self, atfork, file};
+
+/// When an append is acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// When it is in the kernel: it survives the death of every process, and a power loss may take it.
+    #[default]
+    Process,
+    /// When it is on the disk: it survives a power loss too.
+    Disk,
+}
+
+/// How a log is opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Capacity of the segments that this process creates, in bytes; `None`: as the segment before, 4 MiB in a new log.
+    pub capacity: Option<u32>,
+    /// Go on where appends of several hosts or mounts are not atomic; each append then takes a lock, and can fail with
+    /// [`Error::LockTimeout`].
+    pub allow_network_fs: bool,
+}
+
+impl Options {
+    pub(crate) fn validate(self) -> Result<Options> {
+        match self.capacity {
+            Some(capacity) if !(format::MIN_CAPACITY..=format::MAX_CAPACITY).contains(&capacity) => {
+                Err(Error::Invalid {
+                    what: "capacity",
+                    found: capacity.to_string(),
+                    allowed: "4096 to 268435456 bytes",
+                })
+            }
+            _ => Ok(self),
+        }
+    }
+}
+
+/// Whether a writer's folder is still the one that the profile has is asked again after this time.
+const PLACE_CHECK_MICROS: u64 = 1_000_000;
+/// As many short writes in a row, none with a whole frame, and the append is given up.
+const MOST_FRUITLESS_WRITES: u32 = 8;
+
+/// Appends events to a log. One per thread, or shared through a mutex; after `fork` the child's first append opens
+/// everything anew.
+#[derive(Debug)]
+pub struct Writer {
+    folder: Folder,
+    options: Options,
+    origin: Origin<'static>,
+    encoded_origin: Vec<u8>,
+    generation: u64,
+    current: Option<Current>,
+    parent_synced: bool,
+    /// When the append that is under way began.
+    now_micros: u64,
+    // Reused from append to append.
+    payloads: Vec<u8>,
+    payload_ends: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+/// The segment that is appended to.
+#[derive(Debug)]
+struct Current {
+    segment: Segment,
+    /// Where this process's last append ended: the file is never shorter.
+    end: u64,
+    checked_micros: u64,
+    folder_synced: bool,
+    size_limit: Option<u64>,
+}
+
+impl Writer {
+    /// Opens the log in `folder`, made if need be, for a process of this origin.
+    ///
+    /// # Errors
+    /// [`Error::NetworkFileSystem`], [`Error::Exposed`], [`Error::Invalid`] for a capacity out of range, [`Error::Io`].
+    pub fn open(folder: &Path, origin: Origin<'static>, options: Options) -> Result<Writer> {
+        let options = options.validate()?;
+        Ok(Writer {
+            folder: Folder::create(folder, options.allow_network_fs)?,
+            options,
+            encoded_origin: batch::encode_origin(&origin),
+            origin,
+            generation: atfork::generation(),
+            current: None,
+            parent_synced: false,
+            now_micros: 0,
+            payloads: Vec::new(),
+            payload_ends: Vec::new(),
+            bytes: Vec::new(),
+        })
+    }
+
+    /// Appends one event. See [`append_batch`](Self::append_batch).
+    ///
+    /// # Errors
+    /// As [`append_batch`](Self::append_batch).
+    pub fn append(&mut self, event: &Event<'_>, durability: Durability) -> Result<Position> {
+        self.append_batch(std::slice::from_ref(event), durability)
+    }
+
+    /// Appends events that count all or not at all, as one frame. Returns where the frame begins: from then on every
+    /// reader that refreshes sees it.
+    ///
+    /// Takes no lock and waits for nobody (at [`Durability::Disk`] for the disk). After a crash of the process an event
+    /// that was not acknowledged counts 0 or 1 times, and the answer never changes.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: an event or the batch's size is not allowed, nothing was appended. [`Error::NotRecorded`]: it
+    /// is not in the log. [`Error::NotDurable`]: it is in the log, the disk did not confirm it.
+    /// [`Error::NotAcknowledged`]: it was written, and the system would not say where.
+    pub fn append_batch(&mut self, events: &[Event<'_>], durability: Durability) -> Result<Position> {
+        self.begin();
+        self.push(events)?;
+        let positions = self.commit(durability)?;
+        positions.last().copied().ok_or(Error::NotFound { what: "position", name: "of an empty append".into() })
+    }
+
+    /// Appends several batches, each a frame that counts all or not at all, with as few writes as possible.
+    ///
+    /// # Errors
+    /// As [`append_batch`](Self::append_batch); [`Error::NotRecorded`] says which of them are in the log.
+    pub fn append_batches(&mut self, batches: &[&[Event<'_>]], durability: Durability) -> Result<Vec<Position>> {
+        self.begin();
+        for events in batches {
+            self.push(events)?;
+        }
+        self.commit(durability)
+    }
+
+    /// The folder of the log.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The longest payload that a frame of this log can have, in bytes.
+    pub(crate) fn max_payload_len(&mut self) -> Result<usize> {
+        self.open_current()?;
+        let capacity = self.current.as_ref().map_or(format::MIN_CAPACITY, |c| c.segment.header.capacity);
+        // The next segment may have been given another capacity.
+        Ok(format::max_payload_len(capacity.min(self.options.capacity.unwrap_or(capacity))))
+    }
+
+    /// Seals the live segment and creates the next. Returns the number of the one that is sealed now.
+    pub(crate) fn seal(&mut self) -> Result<u64> {
+        self.begin();
+        self.open_current()?;
+        let Some(current) = self.current.take() else { return Err(self.unsettled()) };
+        current.segment.seal()?;
+        self.open_current()?;
+        Ok(current.segment.header.number)
+    }
+
+    fn begin(&mut self) {
+        self.payloads.clear();
+        self.payload_ends.clear();
+        self.now_micros = sys::now_micros();
+        let generation = atfork::generation();
+        if generation != self.generation {
+            // A forked child: the parent's descriptor would tell where the parent's writes end.
+            self.generation = generation;
+            self.current = None;
+            self.origin.process = std::process::id();
+            self.encoded_origin = batch::encode_origin(&self.origin);
+        }
+    }
+
+    fn push(&mut self, events: &[Event<'_>]) -> Result<()> {
+        const NONE: Error = Error::Invalid { what: "batch", found: String::new(), allowed: "at least one event" };
+        if events.is_empty() {
+            return Err(NONE);
+        }
+        for event in events {
+            event.validate()?;
+        }
+        batch::encode(&mut self.payloads, self.now_micros, &self.encoded_origin, events);
+        self.payload_ends.push(self.payloads.len());
+        Ok(())
+    }
+
+    /// Appends all that was pushed.
+    fn commit(&mut self, durability: Durability) -> Result<Vec<Position>> {
+        let total = self.payload_ends.len();
+        let span = tracing::trace_span!("append", frames = total, bytes = self.payloads.len());
+        let _entered = span.enter();
+        let mut recorded = Vec::with_capacity(total);
+        let mut left = Vec::new();
+        let outcome = self.append_frames(durability, &mut recorded, &mut left);
+        if let Err(source) = outcome {
+            return Err(match source {
+                own @ (Error::Invalid { .. } | Error::NewerFormat { .. }) if recorded.is_empty() => own,
+                unknown @ Error::NotAcknowledged { .. } => unknown,
+                source => Error::NotRecorded { recorded, total, source: Box::new(source) },
+            });
+        }
+        if durability == Durability::Disk
+            && let Err(source) = self.sync(&left)
+        {
+            return Err(Error::NotDurable { recorded, source: Box::new(source) });
+        }
+        Ok(recorded)
+    }
+
+    /// Appends frames until all are within the capacity of the segment they went to. Segments that were left behind
+    /// with frames of this append in them go to `left`.
+    fn append_frames(
+        &mut self,
+        durability: Durability,
+        recorded: &mut Vec<Position>,
+        left: &mut Vec<Segment>,
+    ) -> Result<()> {
+        let mut fruitless = 0;
+        while recorded.len() < self.payload_ends.len() {
+            self.check_place(false)?;
+            self.open_current()?;
+            let before = recorded.len();
+            let sealed = self.write(recorded)?;
+            let in_this_segment = recorded.len() > before;
+            if durability == Durability::Disk && !sealed && !self.check_place(true)? {
+                // The folder was taken away before the events could become durable: they are in a file that no reader
+                // will ever open, so they go to the log that is there now.
+                recorded.truncate(before);
+                continue;
+            }
+            if sealed && let Some(current) = self.current.take().filter(|_| in_this_segment) {
+                left.push(current.segment);
+            }
+            fruitless = if in_this_segment || sealed { 0 } else { fruitless + 1 };
+            if fruitless == MOST_FRUITLESS_WRITES {
+                return Err(Error::Io {
+                    op: "append a whole frame to",
+                    path: self.folder.path().to_owned(),
+                    source: std::io::ErrorKind::WriteZero.into(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// One write of the frames that are not recorded yet. Returns whether the segment is sealed.
+    fn write(&mut self, recorded: &mut Vec<Position>) -> Result<bool> {
+        let Some(Current { segment, end: known_end, size_limit, .. }) = &mut self.current else { return Ok(false) };
+        let capacity = segment.capacity();
+        let max_payload_len = format::max_payload_len(segment.header.capacity);
+
+        self.bytes.clear();
+        let first = recorded.len();
+        let mut start = first.checked_sub(1).and_then(|i| self.payload_ends.get(i)).copied().unwrap_or(0);
+        let mut frame_lens = 0;
+        for end in self.payload_ends.get(first..).unwrap_or_default() {
+            let payload = self.payloads.get(start..*end).unwrap_or_default();
+            if payload.len() > max_payload_len {
+                return Err(Error::Invalid {
+                    what: "batch",
+                    found: format!("{} bytes", payload.len()),
+                    allowed: "1 MiB or a quarter of the segment's capacity, whichever is less",
+                });
+            }
+            // More than fits would be void, and void bytes stay in the file.
+            if frame_lens > 0 && self.bytes.len() + payload.len() + FRAME_OVERHEAD_LEN > max_payload_len {
+                break;
+            }
+            segment.codec.encode(payload, &mut self.bytes);
+            frame_lens += 1;
+            start = *end;
+        }
+
+        if let Some(limit) = *size_limit {
+            // Beyond its limit the process would get a signal; within, an error does.
+            if segment.file.len()?.saturating_add(self.bytes.len() as u64) > limit {
+                return Err(Error::Io {
+                    op: "append to",
+                    path: segment.file.path().to_owned(),
+                    source: std::io::ErrorKind::FileTooLarge.into(),
+                });
+            }
+        }
+        let exclusive = if self.folder.on_network { Some(lock::appends(&segment.file)?) } else { None };
+        let taken = segment.file.write_once(&self.bytes)?;
+        // O_APPEND moved the offset to where this write ended, whoever else wrote meanwhile; the descriptor is ours alone.
+        let end = segment.file.offset().map_err(|e| Error::NotAcknowledged { source: Box::new(e) })?;
+        drop(exclusive);
+
+        let begin = end.saturating_sub(taken as u64);
+        *known_end = end;
+        let mut frame_end = begin;
+        for number in first..first + frame_lens {
+            let start = number.checked_sub(1).and_then(|i| self.payload_ends.get(i)).copied().unwrap_or(0);
+            let payload_len = self.payload_ends.get(number).map_or(0, |end| end - start);
+            let offset = frame_end;
+            frame_end += (payload_len + FRAME_OVERHEAD_LEN) as u64;
+            if frame_end > end.min(capacity) {
+                tracing::debug!(segment = segment.header.number, offset, short = frame_end > end, "append is void");
+                break;
+            }
+            recorded.push(Position { segment: segment.header.number, offset });
+        }
+        Ok(end >= capacity)
+    }
+
+    /// Once a second, and before every durable acknowledgement (`now`): whether the segment is still the one that its
+    /// name says. If not, it is let go.
+    fn check_place(&mut self, now: bool) -> Result<bool> {
+        let Some(current) = &mut self.current else { return Ok(true) };
+        // The wall clock will do: a jump in either direction makes the next check early.
+        if !now && self.now_micros.abs_diff(current.checked_micros) < PLACE_CHECK_MICROS {
+            return Ok(true);
+        }
+        current.checked_micros = self.now_micros;
+        let len = current.segment.file.len()?;
+        if len >= current.end && current.segment.is_in_place()? {
+            return Ok(true);
+        }
+        if len < current.segment.capacity() {
+            tracing::warn!(segment = current.segment.header.number, "the log's folder was deleted, moved or restored");
+            self.folder.forget_floor();
+            self.parent_synced = false;
+        }
+        // Sealed and gone is only compaction.
+        self.current = None;
+        Ok(false)
+    }
+
+    /// Rule R2: opens the highest segment, then lists, and uses it only if its number is above the floor.
+    fn open_current(&mut self) -> Result<()> {
+        if self.current.is_some() {
+            return Ok(());
+        }
+        for _ in 0..MOST_ATTEMPTS {
+            let listing = match self.folder.list() {
+                Err(e) if e.is_not_found() => {
+                    self.folder = Folder::create(self.folder.path(), self.options.allow_network_fs)?;
+                    self.parent_synced = false;
+                    continue;
+                }
+                other => other?,
+            };
+            if listing.checkpoints.is_empty() {
+                checkpoint::publish_empty(&self.folder)?;
+            }
+            let floor = self.folder.floor(&listing, None);
+            let Some(number) = listing.highest_segment().filter(|n| *n > floor) else {
+                let lineage = self.lineage(&listing.segments)?;
+                segment::create(&self.folder, floor.saturating_add(1), lineage)?;
+                continue;
+            };
+            let opened = segment::open(&self.folder, number, Access::Append)?;
+            let listing = self.folder.list()?;
+            if number <= self.folder.floor(&listing, None) || listing.segment_above(number).is_some() {
+                continue; // Compacted away meanwhile, or no longer the highest.
+            }
+            match opened {
+                Opened::Absent => {}
+                Opened::Segment(segment) if !segment.is_sealed()? => {
+                    let end = segment.file.len()?;
+                    self.current = Some(Current {
+                        segment,
+                        end,
+                        checked_micros: self.now_micros,
+                        folder_synced: false,
+                        size_limit: file::file_size_limit(),
+                    });
+                    return Ok(());
+                }
+                Opened::Segment(sealed) => {
+                    let capacity = self.options.capacity.unwrap_or(sealed.header.capacity);
+                    let lineage = Lineage { log_id: sealed.header.log_id, capacity };
+                    segment::create(&self.folder, number.saturating_add(1), lineage)?;
+                }
+                Opened::Bad { .. } => {
+                    let lineage = self.lineage(&listing.segments)?;
+                    segment::create(&self.folder, number.saturating_add(1), lineage)?;
+                }
+            }
+        }
+        Err(self.unsettled())
+    }
+
+    fn unsettled(&self) -> Error {
+        Error::Unsettled { path: self.folder.path().to_owned(), attempts: MOST_ATTEMPTS }
+    }
+
+    /// Log id and capacity for a segment without a readable predecessor: from any segment, else from a checkpoint, else
+    /// a log begins here.
+    fn lineage(&self, segments: &[u64]) -> Result<Lineage> {
+        let wanted = self.options.capacity;
+        for number in segments.iter().rev() {
+            if let Opened::Segment(found) = segment::open(&self.folder, *number, Access::Read)? {
+                let capacity = wanted.unwrap_or(found.header.capacity);
+                return Ok(Lineage { log_id: found.header.log_id, capacity });
+            }
+        }
+        let known = checkpoint::log_id(&self.folder)?;
+        let capacity = wanted.unwrap_or(format::DEFAULT_CAPACITY);
+        Ok(Lineage { log_id: known.unwrap_or_else(sys::random), capacity })
+    }
+
+    /// Makes this append's frames durable: every segment that holds a part, then the folder unless that was done since
+    /// the last of them was opened, and once per process the folder's parent.
+    fn sync(&mut self, left: &[Segment]) -> Result<()> {
+        for segment in left {
+            segment.file.sync_data()?;
+        }
+        if let Some(current) = &mut self.current
+            && let Err(e) = current.segment.file.sync_data()
+        {
+            // Never retried on the same segment: the kernel may have dropped what it could not write, and say
+            // "done" the next time. Nothing more goes there. The events are in the log and count: appended once
+            // more they would count twice.
+            if let Err(seal) = current.segment.seal() {
+                tracing::warn!(error = %seal, "segment could not be sealed after a failed sync");
+            }
+            self.current = None;
+            if let Err(next) = self.open_current() {
+                tracing::warn!(error = %next, "next segment could not be created after a failed sync");
+            }
+            return Err(e);
+        }
+        if !left.is_empty() || self.current.as_ref().is_none_or(|c| !c.folder_synced) {
+            file::sync_folder(self.folder.path())?;
+            if let Some(current) = &mut self.current {
+                current.folder_synced = true;
+            }
+        }
+        if !self.parent_synced {
+            if let Some(parent) = self.folder.path().parent() {
+                file::sync_folder(parent)?;
+            }
+            self.parent_synced = true;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,169 @@
+//! A profile: its home, and what is opened in it.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use crate::compact::{self, CompactOptions, Compaction};
+use crate::error::{Error, Result};
+use crate::event::Origin;
+use crate::log::Position;
+use crate::log::writer::{Options, Writer};
+use crate::verify::{self, Entry, Verified};
+use crate::view::{Place, Policy, View};
+
+/// A profile of an agent, by its home. Nothing is made or read until something is opened in it.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    home: PathBuf,
+    options: Options,
+    policy: Policy,
+}
+
+impl Profile {
+    /// The profile whose home is this folder.
+    pub fn at(home: impl Into<PathBuf>) -> Profile {
+        Profile { home: home.into(), options: Options::default(), policy: Policy::default() }
+    }
+
+    /// The profile of the environment: `$HERMES_HOME`, else `~/.hermes`, as Hermes finds it.
+    ///
+    /// # Errors
+    /// [`Error::NoHome`] if neither `HERMES_HOME` nor `HOME` is set.
+    pub fn from_env() -> Result<Profile> {
+        // Hermes strips white space, and takes nothing but white space for unset.
+        let set = std::env::var("HERMES_HOME").map(|home| home.trim().to_owned()).ok().filter(|home| !home.is_empty());
+        match set {
+            Some(home) => Ok(Profile::at(home)),
+            None => default_root().map(Profile::at),
+        }
+    }
+
+    /// A profile by its name: `default` is the root itself, another is `<root>/profiles/<name>`. The root is that of
+    /// [`from_env`](Self::from_env), also when `HERMES_HOME` names a profile inside it.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a name that is not `[a-z0-9][a-z0-9_-]{0,63}`, [`Error::NotFound`] if there is no such
+    /// profile, [`Error::NoHome`].
+    pub fn named(name: &str) -> Result<Profile> {
+        let is_first = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        let mut letters = name.chars();
+        let is_name = letters.next().is_some_and(is_first)
+            && letters.all(|c| is_first(c) || c == '_' || c == '-')
+            && name.len() <= 64;
+        if !is_name {
+            return Err(Error::Invalid {
+                what: "profile name",
+                found: format!("{name:?}"),
+                allowed: "a to z and 0 to 9, then also _ and -, at most 64",
+            });
+        }
+        let home = Profile::from_env()?.home;
+        let root = match home.parent().filter(|parent| parent.file_name().is_some_and(|name| name == "profiles")) {
+            Some(profiles) => profiles.parent().unwrap_or(profiles).to_owned(),
+            None => home,
+        };
+        let home = if name == "default" { root } else { root.join("profiles").join(name) };
+        if !home.is_dir() {
+            return Err(Error::NotFound { what: "profile", name: format!("{name} ({})", home.display()) });
+        }
+        Ok(Profile::at(home))
+    }
+
+    /// The same profile, with other options for what is opened in it.
+    #[must_use]
+    pub fn with_options(self, options: Options) -> Profile {
+        Profile { options, ..self }
+    }
+
+    /// The same profile, shown by another policy.
+    #[must_use]
+    pub fn with_policy(self, policy: Policy) -> Profile {
+        Profile { policy, ..self }
+    }
+
+    /// The profile's home.
+    #[must_use]
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// The folder of the log.
+    #[must_use]
+    pub fn log_folder(&self) -> PathBuf {
+        self.home.join("event-log")
+    }
+
+    /// The snapshot, in Hermes's own format.
+    #[must_use]
+    pub fn snapshot_path(&self) -> PathBuf {
+        self.home.join("skills").join(".usage.json")
+    }
+
+    /// Opens the log for appending, made if need be. The home must be there.
+    ///
+    /// # Errors
+    /// As [`Writer::open`]; [`Error::NotFound`] if there is no home.
+    pub fn writer(&self, origin: Origin<'static>) -> Result<Writer> {
+        if !self.home.is_dir() {
+            return Err(Error::NotFound { what: "profile home", name: self.home.display().to_string() });
+        }
+        Writer::open(&self.log_folder(), origin, self.options)
+    }
+
+    /// Opens a view. A profile without a log, or without a home, is an empty view; nothing is made.
+    ///
+    /// # Errors
+    /// As [`View::refresh`].
+    pub fn view(&self) -> Result<View> {
+        View::open(self.place(), self.policy)
+    }
+
+    /// Compacts once. See [`compact::run`](crate::compact).
+    ///
+    /// # Errors
+    /// Whatever stops it; nothing is lost, and the next run goes on.
+    pub fn compact(&self, options: &CompactOptions) -> Result<Compaction> {
+        compact::run(self, options)
+    }
+
+    /// Passes every frame and gap from `from` on (`None`: the oldest that is not compacted) to `sink`, oldest first, up to
+    /// what is in the log now or until `sink` breaks. Returns where to go on.
+    ///
+    /// # Errors
+    /// [`Error::PositionCompacted`] if it is in a checkpoint, or a compaction overtook the scan; [`Error::Io`].
+    pub fn scan(&self, from: Option<Position>, sink: impl FnMut(Entry<'_>) -> ControlFlow<()>) -> Result<Position> {
+        verify::scan(self, from, sink)
+    }
+
+    /// Reads every checkpoint, every segment that is kept, and `.usage.json`. Changes nothing. `progress` is told how
+    /// far it is.
+    ///
+    /// # Errors
+    /// [`Error::Io`] and [`Error::NewerFormat`]; damage is a finding, not an error.
+    pub fn verify(&self, progress: impl FnMut(Position)) -> Result<Verified> {
+        verify::verify(self, progress)
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        Place {
+            folder: self.log_folder(),
+            snapshot: self.snapshot_path(),
+            allow_network_fs: self.options.allow_network_fs,
+        }
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        self.options
+    }
+
+    pub(crate) fn policy(&self) -> Policy {
+        self.policy
+    }
+}
+
+fn default_root() -> Result<PathBuf> {
+    match std::env::var_os("HOME").filter(|home| !home.is_empty()) {
+        Some(home) => Ok(PathBuf::from(home).join(".hermes")),
+        None => Err(Error::NoHome),
+    }
+}

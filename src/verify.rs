@@ -1,0 +1,188 @@
+//! Reading the whole log once: every frame and gap in order, and whether everything checks out.
+
+use std::ops::ControlFlow;
+
+use crate::error::{Error, Result};
+use crate::event::batch::{self, Batch};
+use crate::log::checkpoint;
+use crate::log::folder::Folder;
+use crate::log::format::FIRST_FRAME_OFFSET;
+use crate::log::reader::{Ended, Item, Reader};
+use crate::log::{Gap, Position};
+use crate::profile::Profile;
+use crate::view::overlay::FoundFile;
+use crate::view::records::Problem;
+use crate::view::{State, View};
+
+/// What stands in the log.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Entry<'a> {
+    /// A frame that counts.
+    Frame {
+        /// Where it begins.
+        position: Position,
+        /// What it carries; `None` if a newer version wrote it in another shape.
+        batch: Option<Batch<'a>>,
+    },
+    /// A stretch that cannot be read.
+    Gap(Gap),
+    /// A frame that its writer appended again in the next segment.
+    Void(Position),
+}
+
+/// Passes every frame and gap from `from` on (`None`: from the oldest that is not compacted) to `sink`, oldest first,
+/// up to what was in the log when this began or until `sink` breaks. Returns where to go on.
+pub(crate) fn scan(
+    profile: &Profile,
+    from: Option<Position>,
+    mut sink: impl FnMut(Entry<'_>) -> ControlFlow<()>,
+) -> Result<Position> {
+    let place = profile.place();
+    let folder = match Folder::open(&place.folder, place.allow_network_fs, false) {
+        Err(e) if e.is_not_found() => return Ok(Position { segment: 1, offset: FIRST_FRAME_OFFSET }),
+        other => other?,
+    };
+    let (start, _) = checkpoint::start(&folder)?;
+    let floor = start.checkpoint.floor;
+    let oldest = Position { segment: floor.saturating_add(1), offset: FIRST_FRAME_OFFSET };
+    let at = from.unwrap_or(oldest);
+    if at.segment < oldest.segment {
+        return Err(Error::PositionCompacted { position: at, oldest });
+    }
+    let mut reader = Reader::new(folder, at, start.checkpoint.log_id, start.damaged);
+    let mut stopped = None;
+    let ended = reader.poll(|item| {
+        if stopped.is_some() {
+            return;
+        }
+        let (entry, position) = match item {
+            Item::Frame { position, payload } => (Entry::Frame { position, batch: batch::decode(payload) }, position),
+            Item::Gap(gap) => (Entry::Gap(gap), gap.position),
+            Item::Void(position) => (Entry::Void(position), position),
+            Item::Opened { .. } => return,
+        };
+        if sink(entry).is_break() {
+            stopped = Some(position);
+        }
+    })?;
+    match ended {
+        Ended::AtEnd => Ok(stopped.unwrap_or(reader.position())),
+        // A compaction overtook the scan: what it had not read yet is in the checkpoint now.
+        Ended::Compacted | Ended::Replaced => Err(Error::PositionCompacted {
+            position: reader.position(),
+            oldest: Position { segment: reader.position().segment.saturating_add(1), offset: FIRST_FRAME_OFFSET },
+        }),
+    }
+}
+
+/// What [`Profile::verify`] found.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Verified {
+    /// Checkpoints that check out, by their floor.
+    pub checkpoints: Vec<u64>,
+    /// Checkpoints that do not.
+    pub damaged_checkpoints: Vec<u64>,
+    /// Whether the newest checkpoint is what the older one and the segments between them give; `None` if there are not
+    /// two, or not all segments.
+    pub checkpoint_agrees: Option<bool>,
+    /// Frames that count in the segments that were read.
+    pub frames: u64,
+    /// Events in them that this program understands.
+    pub events: u64,
+    /// Frames that were appended again elsewhere.
+    pub voids: u64,
+    /// Payloads of a newer version, carried along.
+    pub carried: usize,
+    /// Gaps in the segments that were read, in log order.
+    pub gaps: Vec<Gap>,
+    /// What is wrong with `.usage.json`.
+    pub snapshot_problems: Vec<Problem>,
+    /// Up to where the log was read.
+    pub position: Position,
+}
+
+impl Verified {
+    /// Whether everything checks out.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.gaps.is_empty()
+            && self.damaged_checkpoints.is_empty()
+            && self.checkpoint_agrees != Some(false)
+            && self.snapshot_problems.is_empty()
+    }
+}
+
+/// Reads every checkpoint, every segment above the older one, and `.usage.json`. Changes nothing.
+pub(crate) fn verify(profile: &Profile, mut progress: impl FnMut(Position)) -> Result<Verified> {
+    let place = profile.place();
+    let mut found = Verified {
+        snapshot_problems: FoundFile::read(&place.snapshot)?.problems,
+        position: Position { segment: 1, offset: FIRST_FRAME_OFFSET },
+        ..Verified::default()
+    };
+    let folder = match Folder::open(&place.folder, place.allow_network_fs, false) {
+        Err(e) if e.is_not_found() => return Ok(found),
+        other => other?,
+    };
+    let (mut oldest, mut newest) = (None, None);
+    for floor in folder.list()?.checkpoints {
+        match checkpoint::read(&folder, floor) {
+            Ok(Some(read)) => {
+                found.checkpoints.push(floor);
+                oldest = newest.take();
+                newest = Some(read);
+            }
+            Ok(None) => found.damaged_checkpoints.push(floor),
+            Err(e) if e.is_not_found() => {} // removed by a compaction meanwhile
+            Err(e) => return Err(e),
+        }
+    }
+    let newest_floor = newest.as_ref().map_or(0, |newest| newest.floor);
+    // From the older checkpoint, nothing above which was ever deleted: what the newest covers is read once more.
+    let (start, ignored) = match oldest {
+        Some(older) => (older, Some(newest_floor)),
+        None => (newest.take().unwrap_or_default(), None),
+    };
+    let mut state = State::decode(&start.state).unwrap_or_default();
+    let frames_before = (state.frames(), state.events());
+    let at = Position { segment: start.floor.saturating_add(1), offset: FIRST_FRAME_OFFSET };
+    let mut reader = Reader::new(folder, at, start.log_id, ignored);
+    if ignored.is_some() {
+        reader.read_until(newest_floor);
+    }
+    let mut pass = |reader: &mut Reader, state: &mut State, found: &mut Verified| {
+        reader.poll(|item| match item {
+            Item::Frame { position, payload } => {
+                state.apply_frame(position, payload);
+                progress(position);
+            }
+            Item::Gap(gap) => {
+                state.apply_gap(gap);
+                found.gaps.push(gap);
+            }
+            Item::Void(_) => found.voids += 1,
+            Item::Opened { .. } => {}
+        })
+    };
+    let ended = pass(&mut reader, &mut state, &mut found)?;
+    if let (Some(newest), Ended::AtEnd) = (&newest, ended) {
+        found.checkpoint_agrees = Some(state.encode() == newest.state);
+        reader.read_until(u64::MAX);
+        pass(&mut reader, &mut state, &mut found)?;
+    }
+    found.frames = state.frames().saturating_sub(frames_before.0);
+    found.events = state.events().saturating_sub(frames_before.1);
+    found.carried = state.carried();
+    found.position = reader.position();
+    Ok(found)
+}
+
+impl View {
+    /// Whether the view met damage: gaps above the floor, or a damaged `.usage.json`.
+    #[must_use]
+    pub fn has_gaps(&self) -> bool {
+        !self.gaps_met().is_empty() || !self.snapshot_problems().is_empty()
+    }
+}

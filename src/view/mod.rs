@@ -1,0 +1,297 @@
+//! The view: the log folded, and what `.usage.json` has beyond it.
+//!
+//! [`State`] is the fold, [`external`] the work of others on the file; [`View`] puts them together, incrementally.
+
+pub mod external;
+mod json_text;
+pub(crate) mod overlay;
+mod policy;
+pub mod records;
+mod skill;
+mod state;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::log::checkpoint::{self, Start};
+use crate::log::folder::{Folder, MOST_ATTEMPTS};
+use crate::log::format::FIRST_FRAME_OFFSET;
+use crate::log::reader::{Ended, Item, Reader};
+use crate::log::{Gap, Position};
+
+use overlay::Overlay;
+pub use policy::Policy;
+pub use skill::{Skill, SkillView};
+pub use state::{Gaps, State};
+
+/// Pause between two looks while a position is waited for.
+const WAIT_POLL: Duration = Duration::from_millis(2);
+
+/// What a profile's log and `.usage.json` say, as of the last [`refresh`](View::refresh).
+///
+/// It takes no lock, writes nothing, and no value in it goes backwards. A clone is cheap: it shares the folded state
+/// until one of the two has something new.
+#[derive(Clone, Debug)]
+pub struct View {
+    place: Place,
+    policy: Policy,
+    state: Arc<State>,
+    overlay: Arc<Overlay>,
+    /// `None` while there is no log.
+    reader: Option<Reader>,
+    log_id: Option<[u8; 16]>,
+    floor: u64,
+    gaps_met: Vec<Gap>,
+    /// The last segment to read, for a compactor.
+    until: u64,
+}
+
+/// Where things are.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) folder: PathBuf,
+    pub(crate) snapshot: PathBuf,
+    pub(crate) allow_network_fs: bool,
+}
+
+impl View {
+    /// Reads the newest checkpoint and folds what is above its floor. A profile without a log is an empty view.
+    pub(crate) fn open(place: Place, policy: Policy) -> Result<View> {
+        let mut view = View::load(place, policy)?;
+        view.refresh()?;
+        Ok(view)
+    }
+
+    /// The newest checkpoint alone.
+    pub(crate) fn load(place: Place, policy: Policy) -> Result<View> {
+        let mut view = View {
+            place,
+            policy,
+            state: Arc::default(),
+            overlay: Arc::default(),
+            reader: None,
+            log_id: None,
+            floor: 0,
+            gaps_met: Vec::new(),
+            until: u64::MAX,
+        };
+        view.start_again()?;
+        Ok(view)
+    }
+
+    /// Reads no further than the end of this segment from now on.
+    pub(crate) fn read_until(&mut self, segment: u64) {
+        self.until = segment;
+        if let Some(reader) = &mut self.reader {
+            reader.read_until(segment);
+        }
+    }
+
+    /// Takes in what is new. With nothing new it costs one `lseek` on the live segment and one `stat` of the snapshot.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: something could not be read; the view stays as it was, or is ahead by whole frames.
+    /// [`Error::NewerFormat`], [`Error::Exposed`], [`Error::Damaged`]: no checkpoint can be read.
+    pub fn refresh(&mut self) -> Result<()> {
+        let span = tracing::trace_span!("refresh");
+        let _entered = span.enter();
+        let is_new = self.read_log()?;
+        self.read_snapshot(is_new)
+    }
+
+    /// Refreshes until the event at `position` is in the view.
+    ///
+    /// # Errors
+    /// As [`refresh`](Self::refresh); [`Error::NotReached`] when `limit` runs out.
+    pub fn wait_for(&mut self, position: Position, limit: Duration) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            self.refresh()?;
+            if self.position() > position {
+                return Ok(());
+            }
+            if start.elapsed() >= limit {
+                return Err(Error::NotReached { position, waited: start.elapsed() });
+            }
+            std::thread::sleep(WAIT_POLL);
+        }
+    }
+
+    /// How far the log was read: everything that begins before it is in the view.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        let none = Position { segment: 1, offset: FIRST_FRAME_OFFSET };
+        self.reader.as_ref().map_or(none, Reader::position)
+    }
+
+    /// The segment up to and with which the checkpoint that the view began from is folded.
+    #[must_use]
+    pub fn floor(&self) -> u64 {
+        self.floor
+    }
+
+    /// One skill, by its exact name, in constant time.
+    #[must_use]
+    pub fn skill(&self, name: &str) -> Option<SkillView<'_>> {
+        let skill = match self.overlay.skills.get(name) {
+            Some(overlaid) => overlaid.as_ref(),
+            None => self.state.get(name),
+        };
+        skill.map(|skill| SkillView { skill, policy: self.policy })
+    }
+
+    /// All skills, sorted by name.
+    #[must_use]
+    pub fn skills(&self) -> Vec<(&str, SkillView<'_>)> {
+        let mut names: Vec<&str> = self.state.names().chain(self.overlay.skills.keys().map(String::as_str)).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.into_iter().filter_map(|name| Some((name, self.skill(name)?))).collect()
+    }
+
+    /// Gaps that were met above the floor, in log order.
+    #[must_use]
+    pub fn gaps_met(&self) -> &[Gap] {
+        &self.gaps_met
+    }
+
+    /// All gaps of the log's history.
+    #[must_use]
+    pub fn gaps(&self) -> &Gaps {
+        self.state.gaps()
+    }
+
+    /// What is wrong with `.usage.json`, as phrases for people; empty if nothing is.
+    #[must_use]
+    pub fn snapshot_problems(&self) -> &[records::Problem] {
+        &self.overlay.problems
+    }
+
+    /// How many events the log has had.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.state.events()
+    }
+
+    /// How many frames the log has had.
+    #[must_use]
+    pub fn frames(&self) -> u64 {
+        self.state.frames()
+    }
+
+    /// How many payloads are carried along because a newer version wrote something in them.
+    #[must_use]
+    pub fn carried(&self) -> usize {
+        self.state.carried()
+    }
+
+    pub(crate) fn state(&self) -> &State {
+        &self.state
+    }
+
+    pub(crate) fn log_id(&self) -> Option<[u8; 16]> {
+        self.log_id
+    }
+
+    pub(crate) fn reader(&self) -> Option<&Reader> {
+        self.reader.as_ref()
+    }
+
+    /// Folds what is new in the log. Returns whether anything was.
+    pub(crate) fn read_log(&mut self) -> Result<bool> {
+        let mut is_new = false;
+        for _ in 0..MOST_ATTEMPTS {
+            let Some(reader) = &mut self.reader else {
+                self.start_again()?;
+                if self.reader.is_none() {
+                    return Ok(is_new);
+                }
+                continue;
+            };
+            let (state, log_id, gaps) = (&mut self.state, &mut self.log_id, &mut self.gaps_met);
+            let ended = reader.poll(|item| match item {
+                Item::Frame { position, payload } => {
+                    is_new = true;
+                    Arc::make_mut(state).apply_frame(position, payload);
+                }
+                Item::Gap(gap) => {
+                    is_new = true;
+                    tracing::warn!(%gap);
+                    gaps.push(gap);
+                    Arc::make_mut(state).apply_gap(gap);
+                }
+                Item::Opened { log_id: id } => *log_id = Some(id),
+                Item::Void(_) => {}
+            })?;
+            match ended {
+                Ended::AtEnd => return Ok(is_new),
+                Ended::Compacted => self.start_again()?,
+                Ended::Replaced => {
+                    tracing::warn!(folder = %self.place.folder.display(), "the log's folder was deleted, moved or restored");
+                    self.reader = None;
+                    self.start_again()?;
+                    if self.reader.is_none() {
+                        return Ok(true);
+                    }
+                }
+            }
+            is_new = true;
+        }
+        Err(Error::Unsettled { path: self.place.folder.clone(), attempts: MOST_ATTEMPTS })
+    }
+
+    /// Begins from the newest checkpoint that can be read.
+    fn start_again(&mut self) -> Result<()> {
+        let folder = match Folder::open(&self.place.folder, self.place.allow_network_fs, false) {
+            Err(e) if e.is_not_found() => {
+                (self.state, self.reader, self.log_id, self.floor) = (Arc::default(), None, None, 0);
+                self.gaps_met.clear();
+                return Ok(());
+            }
+            other => other?,
+        };
+        let (Start { checkpoint, damaged }, _) = checkpoint::start(&folder)?;
+        let state = State::decode(&checkpoint.state).ok_or_else(|| Error::Damaged {
+            path: folder.checkpoint_path(checkpoint.floor),
+            reason: "its checksum agrees, but what it holds is no state".into(),
+            advice: "it was not written by a release of hermes-log; move it away to go on from the one before",
+        })?;
+        self.state = Arc::new(state);
+        self.log_id = checkpoint.log_id;
+        self.floor = checkpoint.floor;
+        self.gaps_met.clear();
+        let at = Position { segment: checkpoint.floor.saturating_add(1), offset: FIRST_FRAME_OFFSET };
+        let mut reader = Reader::new(folder, at, checkpoint.log_id, damaged);
+        reader.read_until(self.until);
+        self.reader = Some(reader);
+        Ok(())
+    }
+
+    /// What the file has beyond the base now. The newest `external` event, its temporary file, the file, then the first
+    /// two again; if either changed, once more; after a few tries the external part stays as it was.
+    fn read_snapshot(&mut self, mut is_new: bool) -> Result<()> {
+        const TRIES: u32 = 5;
+        for _ in 0..TRIES {
+            let Some(look) = overlay::look(&self.place.snapshot, self.state.lineage(), &self.overlay, is_new)? else {
+                return Ok(()); // neither the log nor the file is new
+            };
+            let newest = self.state.lineage().temporary.clone();
+            self.read_log()?;
+            let is_same_event = newest == self.state.lineage().temporary;
+            if is_same_event && look.temporary_exists == overlay::temporary_exists(&self.place.snapshot, &newest)? {
+                self.overlay = Arc::new(look.overlay(&self.state, self.policy));
+                return Ok(());
+            }
+            is_new = true;
+        }
+        tracing::debug!("compactions kept coming, the external part stays as it was");
+        Ok(())
+    }
+}
+
+/// The folder that a snapshot's temporary file is in, and where the file really is.
+pub(crate) fn snapshot_target(snapshot: &Path) -> Result<PathBuf> {
+    crate::sys::file::resolve(snapshot)
+}
