@@ -60,6 +60,18 @@ pub(super) fn keep_gaps(folder: &Folder, gaps: &[Gap], kept: &mut Vec<PathBuf>) 
     Ok(())
 }
 
+/// Makes everything durable that was folded: nothing that the log can still lose goes into a checkpoint.
+pub(super) fn sync_segments(folder: &Folder, from: u64, to: u64) -> Result<()> {
+    for number in from..=to {
+        match file::File::open_read(&folder.segment_path(number)) {
+            Ok(segment) => segment.sync_data()?,
+            Err(e) if e.is_not_found() => {} // a gap
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
 /// Publishes the state up to and with segment `floor`. "Already there" is success: checkpoints are a pure function of the
 /// log, and two for one floor are equal.
 pub(super) fn publish(folder: &Folder, floor: u64, log_id: [u8; 16], state: &[u8]) -> Result<()> {
@@ -72,10 +84,16 @@ pub(super) fn publish(folder: &Folder, floor: u64, log_id: [u8; 16], state: &[u8
 ///
 /// The order is the point: list, sync the folder, read both back. With a listing made *after* the sync, a name in it
 /// could be one whose compactor died between its `link` and its `fsync`.
-pub(super) fn delete_covered(folder: &Folder) -> Result<u64> {
+pub(super) fn delete_covered(folder: &Folder, is_published: bool) -> Result<u64> {
     let listing = folder.list()?;
-    file::sync_folder(folder.path())?;
     let [.., older, newest] = listing.checkpoints.as_slice() else { return Ok(0) };
+    let highest = listing.highest_segment();
+    let segments = || listing.segments.iter().filter(|number| **number <= *older && Some(**number) != highest);
+    let checkpoints = || listing.checkpoints.iter().filter(|floor| **floor < *older);
+    if !is_published && segments().next().is_none() && checkpoints().next().is_none() {
+        return Ok(0);
+    }
+    file::sync_folder(folder.path())?;
     for floor in [*older, *newest] {
         if file_of::read(folder, floor)?.is_none() {
             return Err(Error::Damaged {
@@ -86,11 +104,10 @@ pub(super) fn delete_covered(folder: &Folder) -> Result<u64> {
         }
     }
     let mut deleted = 0;
-    let highest = listing.highest_segment();
-    for number in listing.segments.iter().filter(|n| **n <= *older && Some(**n) != highest) {
+    for number in segments() {
         deleted += u64::from(file::remove(&folder.segment_path(*number))?);
     }
-    for floor in listing.checkpoints.iter().filter(|floor| **floor < *older) {
+    for floor in checkpoints() {
         file::remove(&folder.checkpoint_path(*floor))?;
     }
     Ok(deleted)

@@ -33,6 +33,7 @@ use crate::error::{Error, Result};
 use crate::event::Origin;
 use crate::lock::Lock;
 use crate::log::folder::Folder;
+use crate::log::format::FIRST_FRAME_OFFSET;
 use crate::log::writer::Writer;
 use crate::log::{Gap, Position};
 use crate::profile::Profile;
@@ -109,8 +110,8 @@ pub(crate) fn run(profile: &Profile, options: &CompactOptions) -> Result<Compact
         outcome = run.steps();
     }
     status::write(&lock, started_micros, &outcome);
-    if outcome.is_ok() {
-        ballast::take_on(&run.folder);
+    if let Ok(done) = &outcome {
+        ballast::take_on(&run.folder, done.floor);
     }
     outcome
 }
@@ -134,6 +135,7 @@ impl<'a> Run<'a> {
         checkpoint::remove_unpublished(&self.folder)?;
         self.set_aside.extend(checkpoint::set_damaged_aside(&self.folder)?);
         let mut view = View::load(self.profile.place(), self.profile.policy())?;
+        let (floor, events) = (view.floor(), view.events());
         view.read_log()?;
         let snapshot = match self.renew_snapshot(&mut view) {
             Ok(snapshot) => snapshot,
@@ -142,48 +144,36 @@ impl<'a> Run<'a> {
             Err(e) => Snapshot::Failed(e),
         };
         view.read_log()?;
-        let floor_before = view.floor();
-        let events_before = view.events();
-        let first =
-            Position { segment: floor_before.saturating_add(1), offset: crate::log::format::FIRST_FRAME_OFFSET };
-        if view.position() <= first && view.gaps_met().is_empty() {
-            let segments_deleted = checkpoint::delete_covered(&self.folder)?;
-            return Ok(self.done(&view, floor_before, 0, segments_deleted, snapshot));
+        let first = Position { segment: floor.saturating_add(1), offset: FIRST_FRAME_OFFSET };
+        let mut sealed = floor;
+        if view.position() > first || !view.gaps_met().is_empty() {
+            sealed = self.writer.seal()?;
+            view.read_until(sealed);
+            view.read_log()?;
+            self.publish(&view, sealed)?;
         }
-        let sealed = self.writer.seal()?;
-        view.read_until(sealed);
-        view.read_log()?;
-        if view.floor() < sealed {
-            checkpoint::keep_gaps(&self.folder, view.gaps_met(), &mut self.set_aside)?;
-            if let Some(reader) = view.reader() {
-                reader.sync_segments(view.floor().saturating_add(1), sealed)?;
-            }
-            file::sync_folder(self.folder.path())?;
-            checkpoint::publish(&self.folder, sealed, view.log_id().unwrap_or_default(), &view.state().encode())?;
-        } // else another compactor was here, though it should not
-        let segments_deleted = checkpoint::delete_covered(&self.folder)?;
-        let _ = events_before;
-        Ok(self.done(&view, sealed, sealed - floor_before, segments_deleted, snapshot))
-    }
-
-    fn done(
-        &mut self,
-        view: &View,
-        floor: u64,
-        segments_folded: u64,
-        segments_deleted: u64,
-        snapshot: Snapshot,
-    ) -> Compaction {
+        let segments_deleted = checkpoint::delete_covered(&self.folder, sealed > floor)?;
         let done = Compaction {
-            floor,
-            events: view.events(),
-            segments_folded,
+            floor: sealed,
+            events: view.events().saturating_sub(events),
+            segments_folded: sealed.saturating_sub(floor),
             segments_deleted,
             snapshot,
             gaps: view.gaps_met().to_vec(),
             set_aside: std::mem::take(&mut self.set_aside),
         };
-        tracing::info!(floor, segments_folded, segments_deleted, snapshot = ?done.snapshot, "compacted");
-        done
+        tracing::info!(?done, "compacted");
+        Ok(done)
+    }
+
+    /// Step 7, but for the reading back.
+    fn publish(&mut self, view: &View, sealed: u64) -> Result<()> {
+        if view.floor() >= sealed {
+            return Ok(()); // another compactor was here, though it should not
+        }
+        checkpoint::keep_gaps(&self.folder, view.gaps_met(), &mut self.set_aside)?;
+        checkpoint::sync_segments(&self.folder, view.floor().saturating_add(1), sealed)?;
+        file::sync_folder(self.folder.path())?;
+        checkpoint::publish(&self.folder, sealed, view.log_id().unwrap_or_default(), &view.state().encode())
     }
 }

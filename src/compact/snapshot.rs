@@ -42,7 +42,7 @@ impl Run<'_> {
         let lineage = view.state().lineage();
         let exists = crate::view::overlay::temporary_exists(&path, &lineage.temporary)?;
         let differences = found.differences(lineage.base(exists));
-        let arrival_micros = found.stat.map_or(0, |stat| stat.modified_micros);
+        let arrival_micros = found.arrival_micros();
         let policy = self.profile.policy();
         let mut state = view.state().clone();
         state.apply_differences(&differences, arrival_micros, policy);

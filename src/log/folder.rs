@@ -136,7 +136,7 @@ impl Folder {
     /// Publishes `bytes` under a name with `link(2)`, so that nobody ever sees a part. Returns whether this call did;
     /// if not, the name was there already. With `sync` the content is on the disk before the name exists.
     pub(crate) fn publish(&self, path: &Path, bytes: &[u8], sync: bool) -> Result<bool> {
-        loop {
+        for _ in 0..MOST_ATTEMPTS {
             let new = self.join(&format!("{NEW_PREFIX}{}", sys::fresh_suffix()));
             let made = File::create_new(&new, file::FILE_MODE).and_then(|file| {
                 self.own(&file)?;
@@ -151,11 +151,11 @@ impl Folder {
                 Err(e) => Err(e),
             });
             let removed = file::remove(&new);
-            match published? {
-                Some(here) => return removed.map(|_| here),
-                None => continue,
+            if let Some(here) = published? {
+                return removed.map(|_| here);
             }
         }
+        Err(Error::Unsettled { path: self.path.clone(), attempts: MOST_ATTEMPTS })
     }
 
     /// Moves a file of the folder, or bytes copied from one, into `damaged/`; names there are never used again.

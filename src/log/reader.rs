@@ -8,7 +8,6 @@ use crate::log::format::FIRST_FRAME_OFFSET;
 use crate::log::scan::{Found, Reason, Scan};
 use crate::log::segment::{self, Access, Opened, Segment};
 use crate::log::{Gap, Position};
-use crate::sys::file;
 
 /// Whether a live segment is still the one that its name says is asked again after this time.
 const PLACE_CHECK: Duration = Duration::from_secs(1);
@@ -270,17 +269,5 @@ impl Reader {
             return self.accept(opened, listing.segment_above(above).is_some(), sink);
         }
         Err(Error::Unsettled { path: self.folder.path().to_owned(), attempts: MOST_ATTEMPTS })
-    }
-
-    /// Makes everything durable that was read: nothing that the log can still lose goes into a checkpoint.
-    pub(crate) fn sync_segments(&self, from: u64, to: u64) -> Result<()> {
-        for number in from..=to {
-            match file::File::open_read(&self.folder.segment_path(number)) {
-                Ok(segment) => segment.sync_data()?,
-                Err(e) if e.is_not_found() => {} // a gap
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(())
     }
 }

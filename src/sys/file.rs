@@ -64,9 +64,9 @@ fn open(options: &fs::OpenOptions, op: &'static str, path: &Path) -> Result<File
 }
 
 impl File {
-    /// Opens for reading. Symlinks are followed.
+    /// Opens for reading. Symlinks are followed; a FIFO is not waited for.
     pub(crate) fn open_read(path: &Path) -> Result<File> {
-        open(fs::OpenOptions::new().read(true), "open", path)
+        open(fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK), "open", path)
     }
 
     /// Opens an existing file for appending and reading; a symlink is refused.

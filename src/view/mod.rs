@@ -20,6 +20,7 @@ use crate::log::folder::{Folder, MOST_ATTEMPTS};
 use crate::log::format::FIRST_FRAME_OFFSET;
 use crate::log::reader::{Ended, Item, Reader};
 use crate::log::{Gap, Position};
+use crate::sys::file;
 
 use overlay::Overlay;
 pub use policy::Policy;
@@ -64,7 +65,7 @@ impl View {
         Ok(view)
     }
 
-    /// The newest checkpoint alone.
+    /// The newest checkpoint that can be read, alone.
     pub(crate) fn load(place: Place, policy: Policy) -> Result<View> {
         let mut view = View {
             place,
@@ -77,7 +78,21 @@ impl View {
             gaps_met: Vec::new(),
             until: u64::MAX,
         };
-        view.start_again()?;
+        let folder = match Folder::open(&view.place.folder, view.place.allow_network_fs, false) {
+            Err(e) if e.is_not_found() => return Ok(view),
+            other => other?,
+        };
+        let (Start { checkpoint, damaged }, _) = checkpoint::start(&folder)?;
+        let state = State::decode(&checkpoint.state).ok_or_else(|| Error::Damaged {
+            path: folder.checkpoint_path(checkpoint.floor),
+            reason: "its checksum agrees, but what it holds is no state".into(),
+            advice: "it was not written by a release of hermes-log; move it away to go on from the one before",
+        })?;
+        view.state = Arc::new(state);
+        view.log_id = checkpoint.log_id;
+        view.floor = checkpoint.floor;
+        let at = Position { segment: checkpoint.floor.saturating_add(1), offset: FIRST_FRAME_OFFSET };
+        view.reader = Some(Reader::new(folder, at, checkpoint.log_id, damaged));
         Ok(view)
     }
 
@@ -195,103 +210,72 @@ impl View {
         self.log_id
     }
 
-    pub(crate) fn reader(&self) -> Option<&Reader> {
-        self.reader.as_ref()
-    }
-
     /// Folds what is new in the log. Returns whether anything was.
     pub(crate) fn read_log(&mut self) -> Result<bool> {
-        let mut is_new = false;
+        let position = self.position();
+        if self.reader.is_some() && self.poll()? == Ended::AtEnd {
+            return Ok(self.position() != position);
+        }
+        // From the newest checkpoint, and all that is above it, before any of it shows: no value goes backwards.
         for _ in 0..MOST_ATTEMPTS {
-            let Some(reader) = &mut self.reader else {
-                self.start_again()?;
-                if self.reader.is_none() {
-                    return Ok(is_new);
-                }
-                continue;
-            };
-            let (state, log_id, gaps) = (&mut self.state, &mut self.log_id, &mut self.gaps_met);
-            let ended = reader.poll(|item| match item {
-                Item::Frame { position, payload } => {
-                    is_new = true;
-                    Arc::make_mut(state).apply_frame(position, payload);
-                }
-                Item::Gap(gap) => {
-                    is_new = true;
-                    tracing::warn!(%gap);
-                    gaps.push(gap);
-                    Arc::make_mut(state).apply_gap(gap);
-                }
-                Item::Opened { log_id: id } => *log_id = Some(id),
-                Item::Void(_) => {}
-            })?;
-            match ended {
-                Ended::AtEnd => return Ok(is_new),
-                Ended::Compacted => self.start_again()?,
-                Ended::Replaced => {
-                    tracing::warn!(folder = %self.place.folder.display(), "the log's folder was deleted, moved or restored");
-                    self.reader = None;
-                    self.start_again()?;
-                    if self.reader.is_none() {
-                        return Ok(true);
-                    }
-                }
+            let mut fresh = View::load(self.place.clone(), self.policy)?;
+            fresh.read_until(self.until);
+            if fresh.poll()? == Ended::AtEnd {
+                let was_there = self.reader.is_some() || fresh.reader.is_some();
+                fresh.overlay = std::mem::take(&mut self.overlay);
+                *self = fresh;
+                return Ok(was_there);
             }
-            is_new = true;
         }
         Err(Error::Unsettled { path: self.place.folder.clone(), attempts: MOST_ATTEMPTS })
     }
 
-    /// Begins from the newest checkpoint that can be read.
-    fn start_again(&mut self) -> Result<()> {
-        let folder = match Folder::open(&self.place.folder, self.place.allow_network_fs, false) {
-            Err(e) if e.is_not_found() => {
-                (self.state, self.reader, self.log_id, self.floor) = (Arc::default(), None, None, 0);
-                self.gaps_met.clear();
-                return Ok(());
+    fn poll(&mut self) -> Result<Ended> {
+        let Some(reader) = &mut self.reader else { return Ok(Ended::AtEnd) };
+        let (state, log_id, gaps) = (&mut self.state, &mut self.log_id, &mut self.gaps_met);
+        reader.poll(|item| match item {
+            Item::Frame { position, payload } => Arc::make_mut(state).apply_frame(position, payload),
+            Item::Gap(gap) => {
+                tracing::warn!(%gap);
+                gaps.push(gap);
+                Arc::make_mut(state).apply_gap(gap);
             }
-            other => other?,
-        };
-        let (Start { checkpoint, damaged }, _) = checkpoint::start(&folder)?;
-        let state = State::decode(&checkpoint.state).ok_or_else(|| Error::Damaged {
-            path: folder.checkpoint_path(checkpoint.floor),
-            reason: "its checksum agrees, but what it holds is no state".into(),
-            advice: "it was not written by a release of hermes-log; move it away to go on from the one before",
-        })?;
-        self.state = Arc::new(state);
-        self.log_id = checkpoint.log_id;
-        self.floor = checkpoint.floor;
-        self.gaps_met.clear();
-        let at = Position { segment: checkpoint.floor.saturating_add(1), offset: FIRST_FRAME_OFFSET };
-        let mut reader = Reader::new(folder, at, checkpoint.log_id, damaged);
-        reader.read_until(self.until);
-        self.reader = Some(reader);
-        Ok(())
+            Item::Opened { log_id: id } => *log_id = Some(id),
+            Item::Void(_) => {}
+        })
     }
 
     /// What the file has beyond the base now. The newest `external` event, its temporary file, the file, then the first
     /// two again; if either changed, once more; after a few tries the external part stays as it was.
-    fn read_snapshot(&mut self, mut is_new: bool) -> Result<()> {
+    fn read_snapshot(&mut self, log_is_new: bool) -> Result<()> {
         const TRIES: u32 = 5;
+        let snapshot = &self.place.snapshot;
+        if self.overlay.is_of(file::stat_if_there(snapshot)?, self.state.lineage()) {
+            if log_is_new && self.overlay.has_differences() {
+                Arc::make_mut(&mut self.overlay).lay_over(&self.state, self.policy);
+            }
+            return Ok(());
+        }
         for _ in 0..TRIES {
-            let Some(look) = overlay::look(&self.place.snapshot, self.state.lineage(), &self.overlay, is_new)? else {
-                return Ok(()); // neither the log nor the file is new
-            };
-            let newest = self.state.lineage().temporary.clone();
+            let lineage = self.state.lineage().clone();
+            let temporary_exists = overlay::temporary_exists(&self.place.snapshot, &lineage.temporary)?;
+            let mut overlay = Overlay::read(&self.place.snapshot, &lineage, temporary_exists)?;
             self.read_log()?;
-            let is_same_event = newest == self.state.lineage().temporary;
-            if is_same_event && look.temporary_exists == overlay::temporary_exists(&self.place.snapshot, &newest)? {
-                self.overlay = Arc::new(look.overlay(&self.state, self.policy));
+            if lineage.temporary == self.state.lineage().temporary
+                && temporary_exists == overlay::temporary_exists(&self.place.snapshot, &lineage.temporary)?
+            {
+                overlay.lay_over(&self.state, self.policy);
+                self.overlay = Arc::new(overlay);
                 return Ok(());
             }
-            is_new = true;
         }
         tracing::debug!("compactions kept coming, the external part stays as it was");
+        Arc::make_mut(&mut self.overlay).lay_over(&self.state, self.policy);
         Ok(())
     }
 }
 
 /// The folder that a snapshot's temporary file is in, and where the file really is.
 pub(crate) fn snapshot_target(snapshot: &Path) -> Result<PathBuf> {
-    crate::sys::file::resolve(snapshot)
+    file::resolve(snapshot)
 }

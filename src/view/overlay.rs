@@ -18,9 +18,10 @@ pub(crate) struct Overlay {
     /// Skills that differ from the folded log; `None`: removed.
     pub(crate) skills: HashMap<String, Option<Skill>>,
     pub(crate) problems: Vec<Problem>,
-    /// The file that this was made of; `None`: there was none.
-    file: Option<Stat>,
-    is_made: bool,
+    differences: Vec<Difference>,
+    arrival_micros: i64,
+    /// The file and the `external` event that this was made of; `None`: not made yet.
+    made_of: Option<(Option<Stat>, String)>,
 }
 
 /// `.usage.json` as it was found.
@@ -47,17 +48,18 @@ impl FoundFile {
         Ok(FoundFile { stat: Some(stat), bytes, records, problems })
     }
 
+    /// When the file was written, which is when what others did in it arrived.
+    pub(crate) fn arrival_micros(&self) -> i64 {
+        self.stat.map_or(0, |stat| stat.modified_micros)
+    }
+
     /// What was done to it since `base`. A file that is not there, or damaged, says nothing about what it lacks.
     pub(crate) fn differences(&self, base: &Records) -> Vec<Difference> {
-        let Some(stat) = self.stat else { return Vec::new() };
-        external::differences(base, &self.records, self.problems.is_empty(), stat.modified_micros)
+        if self.stat.is_none() {
+            return Vec::new();
+        }
+        external::differences(base, &self.records, self.problems.is_empty(), self.arrival_micros())
     }
-}
-
-/// What a look at the file told.
-pub(crate) struct Look {
-    pub(crate) temporary_exists: bool,
-    file: FoundFile,
 }
 
 /// Whether the rename that the newest `external` event speaks about has not happened.
@@ -69,26 +71,35 @@ pub(crate) fn temporary_exists(snapshot: &Path, temporary: &str) -> Result<bool>
     Ok(file::stat_if_there(&target.with_file_name(temporary))?.is_some())
 }
 
-/// Looks, unless neither the log (`is_new`) nor the file has changed since `known` was made.
-pub(crate) fn look(snapshot: &Path, lineage: &Lineage, known: &Overlay, is_new: bool) -> Result<Option<Look>> {
-    if known.is_made && !is_new && file::stat_if_there(snapshot)? == known.file {
-        return Ok(None);
+impl Overlay {
+    /// Whether this was made of this file, as it is now, and this event. (The rename that ends the temporary file's
+    /// existence changes the file as well.)
+    pub(crate) fn is_of(&self, file: Option<Stat>, lineage: &Lineage) -> bool {
+        self.made_of.as_ref().is_some_and(|(stat, temporary)| *stat == file && *temporary == lineage.temporary)
     }
-    let temporary_exists = temporary_exists(snapshot, &lineage.temporary)?;
-    Ok(Some(Look { temporary_exists, file: FoundFile::read(snapshot)? }))
-}
 
-impl Look {
-    /// The external part over `state`.
-    pub(crate) fn overlay(self, state: &State, policy: Policy) -> Overlay {
-        let base = state.lineage().base(self.temporary_exists);
-        let arrival = self.file.stat.map_or(0, |stat| stat.modified_micros);
-        let differences = self.file.differences(base);
-        let effects = differences.into_iter().filter_map(|difference| {
-            let effect = state.effect(&difference, arrival, policy)?;
-            Some((difference.skill, effect))
+    pub(crate) fn has_differences(&self) -> bool {
+        !self.differences.is_empty()
+    }
+
+    /// Reads the file and compares it with its base.
+    pub(crate) fn read(snapshot: &Path, lineage: &Lineage, temporary_exists: bool) -> Result<Overlay> {
+        let file = FoundFile::read(snapshot)?;
+        Ok(Overlay {
+            skills: HashMap::new(),
+            differences: file.differences(lineage.base(temporary_exists)),
+            arrival_micros: file.arrival_micros(),
+            made_of: Some((file.stat, lineage.temporary.clone())),
+            problems: file.problems,
+        })
+    }
+
+    /// Lays the differences over a state, instead of what was laid over before.
+    pub(crate) fn lay_over(&mut self, state: &State, policy: Policy) {
+        let effects = self.differences.iter().filter_map(|difference| {
+            let effect = state.effect(difference, self.arrival_micros, policy)?;
+            Some((difference.skill.clone(), effect))
         });
-        let skills = effects.collect();
-        Overlay { skills, problems: self.file.problems, file: self.file.stat, is_made: true }
+        self.skills = effects.collect();
     }
 }
