@@ -10,7 +10,8 @@ use crate::log::checkpoint;
 use crate::log::folder::{Folder, MOST_ATTEMPTS};
 use crate::log::format::{self, FRAME_OVERHEAD_LEN};
 use crate::log::segment::{self, Access, Lineage, Opened, Segment};
-use crate::sys::{self, atfork, file};
+use crate::sys::posix::fork_generation;
+use crate::sys::{self, file};
 
 /// When an append is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,7 +80,6 @@ struct Current {
     end: u64,
     checked_micros: u64,
     folder_synced: bool,
-    size_limit: Option<u64>,
 }
 
 impl Writer {
@@ -94,7 +94,7 @@ impl Writer {
             options,
             encoded_origin: batch::encode_origin(&origin),
             origin,
-            generation: atfork::generation(),
+            generation: fork_generation(),
             current: None,
             parent_synced: false,
             now_micros: 0,
@@ -158,6 +158,8 @@ impl Writer {
     /// Seals the live segment and creates the next. Returns the number of the one that is sealed now.
     pub(crate) fn seal(&mut self) -> Result<u64> {
         self.begin();
+        // Not the one of the last append: what others filled since must not be left above the seal.
+        self.current = None;
         self.open_current()?;
         let Some(current) = self.current.take() else { return Err(self.unsettled()) };
         current.segment.seal()?;
@@ -169,7 +171,7 @@ impl Writer {
         self.payloads.clear();
         self.payload_ends.clear();
         self.now_micros = sys::now_micros();
-        let generation = atfork::generation();
+        let generation = fork_generation();
         if generation != self.generation {
             // A forked child: the parent's descriptor would tell where the parent's writes end.
             self.generation = generation;
@@ -197,49 +199,44 @@ impl Writer {
         let total = self.payload_ends.len();
         let span = tracing::trace_span!("append", frames = total, bytes = self.payloads.len());
         let _entered = span.enter();
-        let mut recorded = Vec::with_capacity(total);
-        let mut left = Vec::new();
-        let outcome = self.append_frames(durability, &mut recorded, &mut left);
-        if let Err(source) = outcome {
-            return Err(match source {
-                own @ (Error::Invalid { .. } | Error::NewerFormat { .. }) if recorded.is_empty() => own,
-                unknown @ Error::NotAcknowledged { .. } => unknown,
-                source => Error::NotRecorded { recorded, total, source: Box::new(source) },
-            });
+        loop {
+            let mut recorded = Vec::with_capacity(total);
+            let mut left = Vec::new();
+            if let Err(source) = self.append_frames(&mut recorded, &mut left) {
+                return Err(match source {
+                    own @ (Error::Invalid { .. } | Error::NewerFormat { .. }) if recorded.is_empty() => own,
+                    unknown @ Error::NotAcknowledged { .. } => unknown,
+                    source => Error::NotRecorded { recorded, total, source: Box::new(source) },
+                });
+            }
+            if durability == Durability::Process {
+                return Ok(recorded);
+            }
+            match self.sync(left) {
+                Ok(Synced::Durable) => return Ok(recorded),
+                // The events are in a file that no reader will ever open: they go to the log that is there now.
+                Ok(Synced::Replaced) => {}
+                Err(source) => return Err(Error::NotDurable { recorded, source: Box::new(source) }),
+            }
         }
-        if durability == Durability::Disk
-            && let Err(source) = self.sync(&left)
-        {
-            return Err(Error::NotDurable { recorded, source: Box::new(source) });
-        }
-        Ok(recorded)
     }
 
     /// Appends frames until all are within the capacity of the segment they went to. Segments that were left behind
     /// with frames of this append in them go to `left`.
-    fn append_frames(
-        &mut self,
-        durability: Durability,
-        recorded: &mut Vec<Position>,
-        left: &mut Vec<Segment>,
-    ) -> Result<()> {
+    fn append_frames(&mut self, recorded: &mut Vec<Position>, left: &mut Vec<Segment>) -> Result<()> {
         let mut fruitless = 0;
         while recorded.len() < self.payload_ends.len() {
-            self.check_place(false)?;
+            if self.is_check_due() {
+                self.check_place()?;
+            }
             self.open_current()?;
             let before = recorded.len();
-            let sealed = self.write(recorded)?;
-            let in_this_segment = recorded.len() > before;
-            if durability == Durability::Disk && !sealed && !self.check_place(true)? {
-                // The folder was taken away before the events could become durable: they are in a file that no reader
-                // will ever open, so they go to the log that is there now.
-                recorded.truncate(before);
-                continue;
-            }
-            if sealed && let Some(current) = self.current.take().filter(|_| in_this_segment) {
+            let is_sealed = self.write(recorded)?;
+            let is_in_this_segment = recorded.len() > before;
+            if is_sealed && let Some(current) = self.current.take().filter(|_| is_in_this_segment) {
                 left.push(current.segment);
             }
-            fruitless = if in_this_segment || sealed { 0 } else { fruitless + 1 };
+            fruitless = if is_in_this_segment || is_sealed { 0 } else { fruitless + 1 };
             if fruitless == MOST_FRUITLESS_WRITES {
                 return Err(Error::Io {
                     op: "append a whole frame to",
@@ -253,7 +250,7 @@ impl Writer {
 
     /// One write of the frames that are not recorded yet. Returns whether the segment is sealed.
     fn write(&mut self, recorded: &mut Vec<Position>) -> Result<bool> {
-        let Some(Current { segment, end: known_end, size_limit, .. }) = &mut self.current else { return Ok(false) };
+        let Some(Current { segment, end: known_end, .. }) = &mut self.current else { return Ok(false) };
         let capacity = segment.capacity();
         let max_payload_len = format::max_payload_len(segment.header.capacity);
 
@@ -279,16 +276,6 @@ impl Writer {
             start = *end;
         }
 
-        if let Some(limit) = *size_limit {
-            // Beyond its limit the process would get a signal; within, an error does.
-            if segment.file.len()?.saturating_add(self.bytes.len() as u64) > limit {
-                return Err(Error::Io {
-                    op: "append to",
-                    path: segment.file.path().to_owned(),
-                    source: std::io::ErrorKind::FileTooLarge.into(),
-                });
-            }
-        }
         let exclusive = if self.folder.on_network { Some(lock::appends(&segment.file)?) } else { None };
         let taken = segment.file.write_once(&self.bytes)?;
         // O_APPEND moved the offset to where this write ended, whoever else wrote meanwhile; the descriptor is ours alone.
@@ -312,27 +299,35 @@ impl Writer {
         Ok(end >= capacity)
     }
 
-    /// Once a second, and before every durable acknowledgement (`now`): whether the segment is still the one that its
-    /// name says. If not, it is let go.
-    fn check_place(&mut self, now: bool) -> Result<bool> {
-        let Some(current) = &mut self.current else { return Ok(true) };
-        // The wall clock will do: a jump in either direction makes the next check early.
-        if !now && self.now_micros.abs_diff(current.checked_micros) < PLACE_CHECK_MICROS {
-            return Ok(true);
-        }
+    /// Whether the place was last checked a second ago. The wall clock will do: a jump makes the next check early.
+    fn is_check_due(&self) -> bool {
+        let checked = self.current.as_ref().map(|current| current.checked_micros);
+        checked.is_some_and(|checked| self.now_micros.abs_diff(checked) >= PLACE_CHECK_MICROS)
+    }
+
+    /// Whether the segment is still the one that its name says. If not, it is let go: returned if it was sealed, folded
+    /// and deleted, which is only compaction, else the folder was replaced.
+    fn check_place(&mut self) -> Result<Place> {
+        let Some(current) = &mut self.current else { return Ok(Place::Kept) };
         current.checked_micros = self.now_micros;
-        let len = current.segment.file.len()?;
+        let (len, number) = (current.segment.file.len()?, current.segment.header.number);
         if len >= current.end && current.segment.is_in_place()? {
-            return Ok(true);
+            return Ok(Place::Kept);
         }
-        if len < current.segment.capacity() {
-            tracing::warn!(segment = current.segment.header.number, "the log's folder was deleted, moved or restored");
-            self.folder.forget_floor();
-            self.parent_synced = false;
+        let is_folded = len >= current.segment.capacity()
+            && match self.folder.list() {
+                Ok(listing) => listing.floor(None) >= number,
+                Err(e) if e.is_not_found() => false,
+                Err(e) => return Err(e),
+            };
+        let gone = self.current.take();
+        if is_folded {
+            return Ok(gone.map_or(Place::Kept, |gone| Place::Folded(gone.segment)));
         }
-        // Sealed and gone is only compaction.
-        self.current = None;
-        Ok(false)
+        tracing::warn!(segment = number, "the log's folder was deleted, moved or restored");
+        self.folder.forget_floor();
+        self.parent_synced = false;
+        Ok(Place::Replaced)
     }
 
     /// Rule R2: opens the highest segment, then lists, and uses it only if its number is above the floor.
@@ -367,13 +362,8 @@ impl Writer {
                 Opened::Absent => {}
                 Opened::Segment(segment) if !segment.is_sealed()? => {
                     let end = segment.file.len()?;
-                    self.current = Some(Current {
-                        segment,
-                        end,
-                        checked_micros: self.now_micros,
-                        folder_synced: false,
-                        size_limit: file::file_size_limit(),
-                    });
+                    self.current =
+                        Some(Current { segment, end, checked_micros: self.now_micros, folder_synced: false });
                     return Ok(());
                 }
                 Opened::Segment(sealed) => {
@@ -411,16 +401,21 @@ impl Writer {
 
     /// Makes this append's frames durable: every segment that holds a part, then the folder unless that was done since
     /// the last of them was opened, and once per process the folder's parent.
-    fn sync(&mut self, left: &[Segment]) -> Result<()> {
-        for segment in left {
+    fn sync(&mut self, mut left: Vec<Segment>) -> Result<Synced> {
+        match self.check_place()? {
+            Place::Kept => {}
+            Place::Folded(segment) => left.push(segment),
+            Place::Replaced => return Ok(Synced::Replaced),
+        }
+        for segment in &left {
             segment.file.sync_data()?;
         }
         if let Some(current) = &mut self.current
             && let Err(e) = current.segment.file.sync_data()
         {
-            // Never retried on the same segment: the kernel may have dropped what it could not write, and say
-            // "done" the next time. Nothing more goes there. The events are in the log and count: appended once
-            // more they would count twice.
+            // Never retried on the same segment: the kernel may have dropped what it could not write, and say "done"
+            // the next time. Nothing more goes there. The events are in the log and count: appended once more they
+            // would count twice.
             if let Err(seal) = current.segment.seal() {
                 tracing::warn!(error = %seal, "segment could not be sealed after a failed sync");
             }
@@ -430,7 +425,7 @@ impl Writer {
             }
             return Err(e);
         }
-        if !left.is_empty() || self.current.as_ref().is_none_or(|c| !c.folder_synced) {
+        if !left.is_empty() || self.current.as_ref().is_none_or(|current| !current.folder_synced) {
             file::sync_folder(self.folder.path())?;
             if let Some(current) = &mut self.current {
                 current.folder_synced = true;
@@ -442,6 +437,22 @@ impl Writer {
             }
             self.parent_synced = true;
         }
-        Ok(())
+        Ok(Synced::Durable)
     }
+}
+
+/// Where a writer's segment is now.
+enum Place {
+    /// Where it was.
+    Kept,
+    /// Nowhere: it was compacted away, so its events are in a checkpoint.
+    Folded(Segment),
+    /// In another folder, or nowhere, and its events are in no checkpoint.
+    Replaced,
+}
+
+/// What a sync found.
+enum Synced {
+    Durable,
+    Replaced,
 }

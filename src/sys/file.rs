@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, Per
 use std::path::{Path, PathBuf};
 
 use crate::error::{At, Error, Result};
-use crate::sys::fault;
+use crate::sys::{fault, posix};
 
 /// Mode of every file of the log; its folders have `FOLDER_MODE`.
 pub(crate) const FILE_MODE: u32 = 0o600;
@@ -55,12 +55,15 @@ impl Stat {
 pub(crate) struct File {
     file: fs::File,
     path: PathBuf,
+    /// Opened by a process with a file size limit, beyond which a write is a signal.
+    is_limited: bool,
 }
 
 #[allow(clippy::disallowed_methods)] // this is the place
 fn open(options: &fs::OpenOptions, op: &'static str, path: &Path) -> Result<File> {
     fault::point("open").at(op, path)?;
-    Ok(File { file: options.open(path).at(op, path)?, path: path.to_owned() })
+    let file = options.open(path).at(op, path)?;
+    Ok(File { file, path: path.to_owned(), is_limited: file_size_limit().is_some() })
 }
 
 impl File {
@@ -97,8 +100,9 @@ impl File {
     /// One `write(2)`: how many bytes it took. Never continued here.
     pub(crate) fn write_once(&self, bytes: &[u8]) -> Result<usize> {
         loop {
+            let write = || rustix::io::write(&self.file, fault::shorten(bytes)).map_err(io::Error::from);
             let attempt = fault::point("write")
-                .and_then(|()| rustix::io::write(&self.file, fault::shorten(bytes)).map_err(io::Error::from));
+                .and_then(|()| if self.is_limited { posix::without_sigxfsz(write) } else { write() });
             match attempt {
                 // Interrupted before anything was written.
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -184,7 +188,7 @@ impl File {
 }
 
 /// `RLIMIT_FSIZE`, where there is one.
-pub(crate) fn file_size_limit() -> Option<u64> {
+fn file_size_limit() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Fsize).current
 }
 

@@ -1,10 +1,10 @@
 //! The only place for system calls. Every call passes [`fault`], so that a test can make each one fail.
 
-pub(crate) mod atfork;
 #[cfg(feature = "fault-injection")]
 pub mod fault;
 pub(crate) mod file;
 pub(crate) mod filesystem;
+pub(crate) mod posix;
 pub(crate) mod procfs;
 
 #[cfg(not(feature = "fault-injection"))]
