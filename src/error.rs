@@ -150,6 +150,22 @@ pub enum Error {
         oldest: Position,
     },
 
+    /// The emitter could not be flushed in time; what was emitted is kept.
+    #[error("not flushed within {:.1} s: another thread is still appending", waited.as_secs_f64())]
+    FlushTimeout {
+        /// How long the flush waited.
+        waited: Duration,
+    },
+
+    /// The log could not be written for so long that events were given up.
+    #[error("{events} events were given up: the log could not be written, and no more than {bound} are kept")]
+    GivenUp {
+        /// How many.
+        events: usize,
+        /// How many are kept.
+        bound: usize,
+    },
+
     /// A position did not become visible in time.
     #[error("position {position} was not reached within {:.1} s", waited.as_secs_f64())]
     NotReached {

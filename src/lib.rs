@@ -38,6 +38,7 @@ pub mod budgets;
 #[doc(hidden)]
 pub mod cli;
 pub mod compact;
+pub mod emitter;
 pub mod error;
 pub mod event;
 mod lock;
@@ -51,6 +52,7 @@ mod verify;
 pub mod view;
 
 pub use compact::{CompactOptions, Compaction};
+pub use emitter::{Emitter, EmitterOptions};
 pub use error::{Error, Result};
 pub use event::{Counter, Event, Origin, State};
 pub use log::writer::{Durability, Options, Writer};

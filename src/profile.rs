@@ -7,7 +7,9 @@ use crate::compact::{self, CompactOptions, Compaction};
 use crate::error::{Error, Result};
 use crate::event::Origin;
 use crate::log::Position;
+use crate::log::folder::Folder;
 use crate::log::writer::{Options, Writer};
+use crate::sys::file;
 use crate::verify::{self, Entry, Verified};
 use crate::view::{Place, Policy, View};
 
@@ -142,6 +144,19 @@ impl Profile {
     /// [`Error::Io`] and [`Error::NewerFormat`]; damage is a finding, not an error.
     pub fn verify(&self, progress: impl FnMut(Position)) -> Result<Verified> {
         verify::verify(self, progress)
+    }
+
+    /// Bytes that segments above the floor can hold, the live one left out: what a compaction would fold.
+    pub(crate) fn unfolded_len(&self) -> Result<u64> {
+        let folder = Folder::open(&self.log_folder(), self.options.allow_network_fs, false)?;
+        let listing = folder.list()?;
+        let floor = listing.floor(None);
+        let sealed = listing.segments.iter().filter(|n| **n > floor && Some(**n) != listing.highest_segment());
+        let mut len = 0;
+        for number in sealed {
+            len += file::stat_if_there(&folder.segment_path(*number))?.map_or(0, |stat| stat.len);
+        }
+        Ok(len)
     }
 
     pub(crate) fn place(&self) -> Place {

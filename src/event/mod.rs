@@ -193,6 +193,21 @@ impl<'a> Event<'a> {
         }
     }
 
+    /// Bytes of the event's texts, roughly what it takes in a frame.
+    pub(crate) fn text_len(&self) -> usize {
+        let beside = match self {
+            Event::Created { by: text, .. }
+            | Event::FileWritten { path: text, .. }
+            | Event::FileRemoved { path: text, .. }
+            | Event::Installed { source: text, .. }
+            | Event::Updated { source: text, .. }
+            | Event::External { data: text, .. } => text.len(),
+            Event::Fields { set, unset, .. } => set.len() + unset.iter().map(|field| field.len() + 5).sum::<usize>(),
+            _ => 0,
+        };
+        self.skill().map_or(0, str::len) + beside
+    }
+
     /// The same, borrowed from nothing.
     #[must_use]
     pub fn into_owned(self) -> Event<'static> {

@@ -64,6 +64,7 @@ pub struct Writer {
     generation: u64,
     current: Option<Current>,
     parent_synced: bool,
+    voided: u64,
     /// When the append that is under way began.
     now_micros: u64,
     // Reused from append to append.
@@ -97,6 +98,7 @@ impl Writer {
             generation: fork_generation(),
             current: None,
             parent_synced: false,
+            voided: 0,
             now_micros: 0,
             payloads: Vec::new(),
             payload_ends: Vec::new(),
@@ -141,6 +143,25 @@ impl Writer {
         self.commit(durability)
     }
 
+    /// [`append_batches`](Self::append_batches), for events that happened at these times (microseconds since the epoch).
+    pub(crate) fn append_at<'e>(
+        &mut self,
+        batches: impl Iterator<Item = (u64, &'e [Event<'e>])>,
+        durability: Durability,
+    ) -> Result<Vec<Position>> {
+        self.begin();
+        for (time_micros, events) in batches {
+            self.push_at(time_micros, events)?;
+        }
+        self.commit(durability)
+    }
+
+    /// How many frames were void and appended again.
+    #[must_use]
+    pub fn voided(&self) -> u64 {
+        self.voided
+    }
+
     /// The folder of the log.
     #[must_use]
     pub fn folder(&self) -> &Path {
@@ -182,6 +203,10 @@ impl Writer {
     }
 
     fn push(&mut self, events: &[Event<'_>]) -> Result<()> {
+        self.push_at(self.now_micros, events)
+    }
+
+    fn push_at(&mut self, time_micros: u64, events: &[Event<'_>]) -> Result<()> {
         const NONE: Error = Error::Invalid { what: "batch", found: String::new(), allowed: "at least one event" };
         if events.is_empty() {
             return Err(NONE);
@@ -189,7 +214,7 @@ impl Writer {
         for event in events {
             event.validate()?;
         }
-        batch::encode(&mut self.payloads, self.now_micros, &self.encoded_origin, events);
+        batch::encode(&mut self.payloads, time_micros, &self.encoded_origin, events);
         self.payload_ends.push(self.payloads.len());
         Ok(())
     }
@@ -291,6 +316,7 @@ impl Writer {
             let offset = frame_end;
             frame_end += (payload_len + FRAME_OVERHEAD_LEN) as u64;
             if frame_end > end.min(capacity) {
+                self.voided += u64::from(frame_end > capacity);
                 tracing::debug!(segment = segment.header.number, offset, short = frame_end > end, "append is void");
                 break;
             }

@@ -1,9 +1,11 @@
-//! The two calls that neither std nor rustix has: a handler for `fork`, and a signal held off. All unsafe code is here.
+//! What neither std nor rustix has: a handler for `fork`, a value for each process, a signal held off. All unsafe code is
+//! here.
 #![allow(unsafe_code)]
 
 use std::io;
+use std::ptr;
 use std::sync::Once;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 static INSTALL: Once = Once::new();
@@ -33,6 +35,76 @@ pub(crate) fn fork_generation() -> u64 {
     GENERATION.load(Ordering::Relaxed)
 }
 
+/// A value that is made on first use, and made anew on the first use in a forked child, which never touches or frees the
+/// parent's: at the fork another thread may have held its locks. Costs two loads.
+#[derive(Debug)]
+pub(crate) struct PerProcess<T> {
+    current: AtomicPtr<Owned<T>>,
+    _owns: std::marker::PhantomData<T>,
+}
+
+#[derive(Debug)]
+struct Owned<T> {
+    generation: u64,
+    value: T,
+}
+
+impl<T> Default for PerProcess<T> {
+    fn default() -> Self {
+        PerProcess { current: AtomicPtr::new(ptr::null_mut()), _owns: std::marker::PhantomData }
+    }
+}
+
+impl<T: Send + Sync> PerProcess<T> {
+    /// This process's value.
+    #[inline]
+    pub(crate) fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
+        let current = self.current.load(Ordering::Acquire);
+        // SAFETY: null, or made by `Box::into_raw` in `init`. It is freed only by `take`, which has `self` to itself, and
+        // replaced only by a forked child, which leaks the parent's.
+        match unsafe { current.as_ref() } {
+            Some(owned) if owned.generation == fork_generation() => &owned.value,
+            _ => self.init(current, make),
+        }
+    }
+
+    #[cold]
+    fn init(&self, old: *mut Owned<T>, make: impl FnOnce() -> T) -> &T {
+        let new = Box::into_raw(Box::new(Owned { generation: fork_generation(), value: make() }));
+        let installed = match self.current.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => new,
+            Err(of_another_thread) => {
+                // SAFETY: `new` was made above, and nobody else has seen it.
+                drop(unsafe { Box::from_raw(new) });
+                of_another_thread
+            }
+        };
+        // SAFETY: as in `get_or_init`, and not null: whoever installed it made it.
+        unsafe { &(*installed).value }
+    }
+
+    /// Takes this process's value out, if it was used here.
+    pub(crate) fn take(&mut self) -> Option<T> {
+        let current = std::mem::replace(self.current.get_mut(), ptr::null_mut());
+        // SAFETY: as in `get_or_init`.
+        if unsafe { current.as_ref() }?.generation != fork_generation() {
+            return None; // the parent's, which a child leaks
+        }
+        // SAFETY: made by `Box::into_raw`, and no longer reachable.
+        Some(unsafe { Box::from_raw(current) }.value)
+    }
+}
+
+impl<T> Drop for PerProcess<T> {
+    fn drop(&mut self) {
+        let current = std::mem::replace(self.current.get_mut(), ptr::null_mut());
+        // SAFETY: as in `take`.
+        if unsafe { current.as_ref() }.is_some_and(|owned| owned.generation == fork_generation()) {
+            drop(unsafe { Box::from_raw(current) });
+        }
+    }
+}
+
 /// Runs a write of a process with a file size limit: where the kernel would kill it with SIGXFSZ, the write's error
 /// (`EFBIG`) is all that happens.
 pub(crate) fn without_sigxfsz<T>(write: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
@@ -53,5 +125,34 @@ pub(crate) fn without_sigxfsz<T>(write: impl FnOnce() -> io::Result<T>) -> io::R
         }
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
         written
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_value_of_a_process_is_made_once_and_dropped_once() {
+        let (token, cell) = (Arc::new(()), PerProcess::<Arc<()>>::default());
+        std::thread::scope(|threads| {
+            for _ in 0..4 {
+                threads.spawn(|| cell.get_or_init(|| Arc::clone(&token)));
+            }
+        });
+        assert_eq!(Arc::strong_count(&token), 2);
+        drop(cell);
+        assert_eq!(Arc::strong_count(&token), 1);
+    }
+
+    #[test]
+    fn a_child_makes_its_own_and_leaks_the_parents() {
+        let mut cell = PerProcess::<u32>::default();
+        assert_eq!(*cell.get_or_init(|| 1), 1);
+        in_child(); // what the handler does
+        assert_eq!(*cell.get_or_init(|| 2), 2);
+        assert_eq!(cell.take(), Some(2));
+        assert_eq!(cell.take(), None);
     }
 }

@@ -1,0 +1,273 @@
+//! What the holder of the emitter's lock works on: the writer, and what could not be written yet.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Receiver;
+
+use crate::compact::CompactOptions;
+use crate::emitter::EmitterOptions;
+use crate::emitter::merge::Merged;
+use crate::error::{Error, Result};
+use crate::event::{Event, Origin};
+use crate::log::Position;
+use crate::log::writer::{Durability, Writer};
+use crate::profile::Profile;
+use crate::sys;
+
+/// Events taken from the channel for one batch.
+const BATCH_LEN: usize = 8 << 10;
+/// What an event needs in a frame beside its texts, generously.
+const EVENT_OVERHEAD_LEN: usize = 64;
+/// First and longest pause between two attempts to write.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(5));
+/// First and longest pause after a failed compaction.
+const COMPACT_BACKOFF: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(3600));
+
+/// What became of the events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Events that were emitted.
+    pub emitted: u64,
+    /// Events that became part of another one, with a count.
+    pub merged: u64,
+    /// Events that are in the log, merged ones as one.
+    pub appended: u64,
+    /// Frames that were void and appended again.
+    pub voided: u64,
+    /// Events that are not in the log and will not be (merged ones as one): not allowed, or given up.
+    pub failed: u64,
+    /// Events in the channel.
+    pub queued: u64,
+    /// Events (merged ones as one) that wait for the log to become writable.
+    pub waiting: u64,
+}
+
+/// A frame that is not written yet.
+#[derive(Debug)]
+struct Waiting {
+    time_micros: u64,
+    events: Vec<Event<'static>>,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Core {
+    profile: Profile,
+    origin: Origin<'static>,
+    backlog_len: usize,
+    writer: Option<Writer>,
+    merged: Merged,
+    backlog: VecDeque<Waiting>,
+    counters: Counters,
+    /// While the log cannot be written: when to try again, and the pause after that.
+    failing: Option<(Instant, Duration)>,
+    position: Position,
+    /// The first thing that went wrong since the last flush.
+    error: Option<Error>,
+}
+
+impl Core {
+    pub(super) fn new(profile: Profile, origin: Origin<'static>, options: EmitterOptions) -> Core {
+        Core {
+            profile,
+            origin,
+            backlog_len: options.backlog_len,
+            writer: None,
+            merged: Merged::default(),
+            backlog: VecDeque::new(),
+            counters: Counters::default(),
+            failing: None,
+            position: Position::default(),
+            error: None,
+        }
+    }
+
+    pub(super) fn counters(&self) -> Counters {
+        let voided = self.writer.as_ref().map_or(0, Writer::voided);
+        Counters { voided: self.counters.voided + voided, ..self.counters }
+    }
+
+    /// Where the last append went.
+    pub(super) fn position(&self) -> Position {
+        self.position
+    }
+
+    /// Takes `count` events from the channel and appends them, unless the log could not be written a moment ago.
+    pub(super) fn drain(&mut self, receiver: &Receiver<Event<'static>>, count: usize) {
+        let mut left = count;
+        while left > 0 {
+            let batch = receiver.try_iter().take(left.min(BATCH_LEN));
+            let mut taken = 0;
+            for event in batch {
+                taken += 1;
+                self.counters.emitted += 1;
+                match event.validate() {
+                    Ok(()) => self.counters.merged += u64::from(self.merged.push(event)),
+                    Err(e) => self.fail(1, e),
+                }
+            }
+            if taken == 0 {
+                break;
+            }
+            left -= taken;
+            self.enqueue();
+            self.write();
+        }
+        self.write(); // what waited before
+    }
+
+    /// Tries until nothing waits, or until `end`.
+    pub(super) fn write_all(&mut self, end: Instant) {
+        self.failing = self.failing.map(|(_, pause)| (Instant::now(), pause));
+        self.write();
+        while let Some((due, _)) = self.failing.filter(|(due, _)| *due < end) {
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            self.write();
+        }
+    }
+
+    /// What went wrong since the last time, or keeps something waiting.
+    pub(super) fn outcome(&mut self) -> Result<()> {
+        match self.error.take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Cuts what was merged into frames that fit.
+    fn enqueue(&mut self) {
+        let time_micros = sys::now_micros();
+        let max_len = self.writer.as_mut().and_then(|writer| writer.max_payload_len().ok()).unwrap_or(1 << 10);
+        let mut frame = Vec::new();
+        let mut len = 0;
+        for event in self.merged.take() {
+            let event_len = EVENT_OVERHEAD_LEN + event.text_len();
+            if len + event_len > max_len / 2 && !frame.is_empty() {
+                self.backlog.push_back(Waiting { time_micros, events: std::mem::take(&mut frame) });
+                len = 0;
+            }
+            len += event_len;
+            self.counters.waiting += 1;
+            frame.push(event);
+        }
+        if !frame.is_empty() {
+            self.backlog.push_back(Waiting { time_micros, events: frame });
+        }
+    }
+
+    fn write(&mut self) {
+        if self.failing.is_some_and(|(due, _)| Instant::now() < due) {
+            return self.shed();
+        }
+        while !self.backlog.is_empty() {
+            if let Err(error) = self.write_some() {
+                let pause = self.failing.map_or(BACKOFF.0, |(_, pause)| (pause * 2).min(BACKOFF.1));
+                if self.failing.is_none() {
+                    tracing::warn!(%error, waiting = self.counters.waiting, "the log cannot be written, events are kept");
+                }
+                self.failing = Some((Instant::now() + pause, pause));
+                self.error.get_or_insert(error);
+                return self.shed();
+            }
+        }
+        if self.failing.take().is_some() {
+            tracing::info!("the log can be written again, what was kept is in it");
+        }
+    }
+
+    /// Appends everything that waits, in as few writes as possible. What is in the log leaves the backlog, whatever the
+    /// outcome: it is written exactly once.
+    fn write_some(&mut self) -> Result<()> {
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            none => none.insert(self.profile.writer(self.origin.clone())?),
+        };
+        let frames = self.backlog.iter().map(|frame| (frame.time_micros, frame.events.as_slice()));
+        let (recorded, outcome) = match writer.append_at(frames, Durability::Process) {
+            Ok(positions) => (positions, Ok(())),
+            Err(Error::NotRecorded { recorded, source, .. }) => (recorded, Err(*source)),
+            Err(error @ Error::NotAcknowledged { .. }) => {
+                // They count 0 or 1 times: trying again could make it 2.
+                let lost = self.backlog.drain(..).map(|frame| frame.events.len() as u64).sum();
+                self.counters.waiting -= lost;
+                self.fail(lost, error);
+                return Ok(());
+            }
+            Err(error @ Error::Invalid { .. }) => {
+                // One frame is too large for this log's capacity: the first that is, is given up.
+                if let Some(frame) = self.backlog.pop_front() {
+                    self.counters.waiting -= frame.events.len() as u64;
+                    self.fail(frame.events.len() as u64, error);
+                }
+                return Ok(());
+            }
+            Err(error) => (Vec::new(), Err(error)),
+        };
+        self.position = recorded.last().copied().unwrap_or(self.position);
+        for frame in self.backlog.drain(..recorded.len()) {
+            self.counters.waiting -= frame.events.len() as u64;
+            self.counters.appended += frame.events.len() as u64;
+        }
+        outcome
+    }
+
+    /// Gives up the oldest of what waits beyond the bound.
+    fn shed(&mut self) {
+        while self.counters.waiting > self.backlog_len as u64 {
+            let Some(frame) = self.backlog.pop_front() else { return };
+            self.counters.waiting -= frame.events.len() as u64;
+            let what = Error::GivenUp { events: frame.events.len(), bound: self.backlog_len };
+            self.fail(frame.events.len() as u64, what);
+        }
+    }
+
+    fn fail(&mut self, events: u64, error: Error) {
+        if self.error.is_none() {
+            tracing::warn!(%error, events, "events are not recorded");
+        }
+        self.counters.failed += events;
+        self.error.get_or_insert(error);
+    }
+}
+
+/// Compaction by itself: in the background thread, with one try for the lock.
+#[derive(Debug)]
+pub(super) struct Compactor {
+    profile: Profile,
+    after: Option<u64>,
+    /// The segment at which it was last asked.
+    segment: u64,
+    /// After a failure: not before, and the pause.
+    failing: Option<(Instant, Duration)>,
+}
+
+impl Compactor {
+    pub(super) fn new(profile: Profile, after: Option<u64>) -> Compactor {
+        Compactor { profile, after, segment: 0, failing: None }
+    }
+
+    /// Asked after each batch; looks at the folder only when appends have reached another segment.
+    pub(super) fn run_if_due(&mut self, position: Position) {
+        let Some(after) = self.after else { return };
+        if position.segment == self.segment || self.failing.is_some_and(|(due, _)| Instant::now() < due) {
+            return;
+        }
+        self.segment = position.segment;
+        match self.profile.unfolded_len() {
+            Ok(len) if len <= after => return,
+            Ok(_) => {}
+            Err(error) => return tracing::debug!(%error, "the log's size is not known"),
+        }
+        let options = CompactOptions { lock_wait: Duration::ZERO, ..CompactOptions::default() };
+        match self.profile.compact(&options) {
+            Ok(_) => self.failing = None,
+            Err(Error::LockTimeout { .. }) => {} // somebody else is at it
+            Err(error) => {
+                let pause = self.failing.map_or(COMPACT_BACKOFF.0, |(_, pause)| (pause * 2).min(COMPACT_BACKOFF.1));
+                tracing::warn!(%error, ?pause, "compaction failed");
+                self.failing = Some((Instant::now() + pause, pause));
+            }
+        }
+    }
+}
