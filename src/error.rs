@@ -141,7 +141,8 @@ pub enum Error {
         attempts: u32,
     },
 
-    /// What stood at the position is in a checkpoint now, and no longer read event by event.
+    /// What stood at the position is in a checkpoint now (or belongs to another log), and no longer read event by event.
+    /// To go on without a hole: open a [`View`](crate::View), which has the sums, and follow from its position.
     #[error("position {position} was compacted away; the oldest that can be read is {oldest}, and `show` has the sums")]
     PositionCompacted {
         /// The position that was asked for.

@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use crate::compact::{self, CompactOptions, Compaction};
 use crate::error::{Error, Result};
 use crate::event::Origin;
+use crate::follow::{Follower, Start};
 use crate::log::Position;
 use crate::log::folder::Folder;
 use crate::log::writer::{Options, Writer};
 use crate::sys::file;
+use crate::sys::procfs;
 use crate::verify::{self, Entry, Verified};
 use crate::view::{Place, Policy, View};
 
@@ -128,7 +130,15 @@ impl Profile {
         compact::run(self, options)
     }
 
-    /// Passes every frame and gap from `from` on (`None`: the oldest that is not compacted) to `sink`, oldest first, up to
+    /// Follows the log: events, gaps and compactions as they come.
+    ///
+    /// # Errors
+    /// As [`Follower`] says; [`Error::PositionCompacted`] if the position to start from is compacted away.
+    pub fn follow(&self, start: Start) -> Result<Follower> {
+        Follower::open(self, start)
+    }
+
+    /// Passes every frame and gap from `from` on (`None`: the oldest segment that is kept) to `sink`, oldest first, up to
     /// what is in the log now or until `sink` breaks. Returns where to go on.
     ///
     /// # Errors
@@ -157,6 +167,18 @@ impl Profile {
             len += file::stat_if_there(&folder.segment_path(*number))?.map_or(0, |stat| stat.len);
         }
         Ok(len)
+    }
+
+    /// The profile's locks, the compactor's and the one of `.usage.json`, each with its holder: `None` if it is free, or
+    /// where `/proc` does not tell.
+    #[must_use]
+    pub fn locks(&self) -> [(PathBuf, Option<String>); 2] {
+        [self.log_folder().join(compact::LOCK_NAME), self.snapshot_path().with_file_name(".usage.json.lock")].map(
+            |path| {
+                let holder = procfs::flock_holder(&path);
+                (path, holder)
+            },
+        )
     }
 
     pub(crate) fn place(&self) -> Place {

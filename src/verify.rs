@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use crate::error::{Error, Result};
 use crate::event::batch::{self, Batch};
+use crate::follow;
 use crate::log::checkpoint;
 use crate::log::folder::Folder;
 use crate::log::format::FIRST_FRAME_OFFSET;
@@ -31,48 +32,41 @@ pub enum Entry<'a> {
     Void(Position),
 }
 
-/// Passes every frame and gap from `from` on (`None`: from the oldest that is not compacted) to `sink`, oldest first,
-/// up to what was in the log when this began or until `sink` breaks. Returns where to go on.
+/// Passes every frame and gap from `from` on to `sink`, see [`Profile::scan`].
 pub(crate) fn scan(
     profile: &Profile,
     from: Option<Position>,
     mut sink: impl FnMut(Entry<'_>) -> ControlFlow<()>,
 ) -> Result<Position> {
-    let place = profile.place();
-    let folder = match Folder::open(&place.folder, place.allow_network_fs, false) {
-        Err(e) if e.is_not_found() => return Ok(Position { segment: 1, offset: FIRST_FRAME_OFFSET }),
-        other => other?,
+    let Some((mut reader, oldest)) = follow::reader(profile, from)? else {
+        return Ok(Position { segment: 1, offset: FIRST_FRAME_OFFSET });
     };
-    let (start, _) = checkpoint::start(&folder)?;
-    let floor = start.checkpoint.floor;
-    let oldest = Position { segment: floor.saturating_add(1), offset: FIRST_FRAME_OFFSET };
-    let at = from.unwrap_or(oldest);
-    if at.segment < oldest.segment {
-        return Err(Error::PositionCompacted { position: at, oldest });
-    }
-    let mut reader = Reader::new(folder, at, start.checkpoint.log_id, start.damaged);
     let mut stopped = None;
-    let ended = reader.poll(|item| {
-        if stopped.is_some() {
-            return;
+    loop {
+        let ended = reader.step(&mut |item: Item<'_>| {
+            if stopped.is_some() {
+                return;
+            }
+            let (entry, position) = match item {
+                Item::Frame { position, payload } => {
+                    (Entry::Frame { position, batch: batch::decode(payload) }, position)
+                }
+                Item::Gap(gap) => (Entry::Gap(gap), gap.position),
+                Item::Void(position) => (Entry::Void(position), position),
+                Item::Opened { .. } => return,
+            };
+            if sink(entry).is_break() {
+                stopped = Some(position);
+            }
+        })?;
+        match (stopped, ended) {
+            (Some(position), _) => return Ok(position),
+            (None, None) => {}
+            (None, Some(Ended::AtEnd)) => return Ok(reader.position()),
+            (None, Some(Ended::Compacted | Ended::Replaced)) => {
+                return Err(Error::PositionCompacted { position: reader.position(), oldest });
+            }
         }
-        let (entry, position) = match item {
-            Item::Frame { position, payload } => (Entry::Frame { position, batch: batch::decode(payload) }, position),
-            Item::Gap(gap) => (Entry::Gap(gap), gap.position),
-            Item::Void(position) => (Entry::Void(position), position),
-            Item::Opened { .. } => return,
-        };
-        if sink(entry).is_break() {
-            stopped = Some(position);
-        }
-    })?;
-    match ended {
-        Ended::AtEnd => Ok(stopped.unwrap_or(reader.position())),
-        // A compaction overtook the scan: what it had not read yet is in the checkpoint now.
-        Ended::Compacted | Ended::Replaced => Err(Error::PositionCompacted {
-            position: reader.position(),
-            oldest: Position { segment: reader.position().segment.saturating_add(1), offset: FIRST_FRAME_OFFSET },
-        }),
     }
 }
 
@@ -163,7 +157,7 @@ pub(crate) fn verify(profile: &Profile, mut progress: impl FnMut(Position)) -> R
                 found.gaps.push(gap);
             }
             Item::Void(_) => found.voids += 1,
-            Item::Opened { .. } => {}
+            Item::Opened { number, salt, .. } => state.apply_opened(number, salt),
         })
     };
     let ended = pass(&mut reader, &mut state, &mut found)?;

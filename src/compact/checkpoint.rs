@@ -1,24 +1,23 @@
 //! Steps 1, 7 and 8: checkpoints published, segments deleted, damage set aside.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::log::folder::Folder;
 use crate::log::scan::Reason;
 use crate::log::{Gap, checkpoint as file_of, format};
 use crate::sys::{self, file};
+use crate::view::MOST_RETAINED;
 
 /// A file that was made and not published for this long belongs to nobody: its maker needs microseconds.
-const LEFTOVER_AGE_MICROS: u64 = 60_000_000;
+const LEFTOVER_AGE: Duration = Duration::from_secs(60);
 
 /// Removes what processes left that died between making a file and publishing it.
 pub(super) fn remove_unpublished(folder: &Folder) -> Result<()> {
-    let now = sys::now_micros();
     for name in folder.list()?.unpublished {
         let path = folder.join(&name);
-        let Some(stat) = file::stat_if_there(&path)? else { continue };
-        let modified = u64::try_from(stat.modified_micros).unwrap_or(0);
-        if now.abs_diff(modified) > LEFTOVER_AGE_MICROS {
+        if is_older(&path, LEFTOVER_AGE)? {
             file::remove(&path)?;
         }
     }
@@ -84,13 +83,22 @@ pub(super) fn publish(folder: &Folder, floor: u64, log_id: [u8; 16], state: &[u8
 ///
 /// The order is the point: list, sync the folder, read both back. With a listing made *after* the sync, a name in it
 /// could be one whose compactor died between its `link` and its `fsync`.
-pub(super) fn delete_covered(folder: &Folder, is_published: bool) -> Result<u64> {
+///
+/// A segment whose last append is younger than `retain` is kept for followers, up to [`MOST_RETAINED`] of them: as many
+/// as a checkpoint has salts of.
+pub(super) fn delete_covered(folder: &Folder, is_published: bool, retain: Duration) -> Result<u64> {
     let listing = folder.list()?;
     let [.., older, newest] = listing.checkpoints.as_slice() else { return Ok(0) };
+    let mut segments = Vec::new();
     let highest = listing.highest_segment();
-    let segments = || listing.segments.iter().filter(|number| **number <= *older && Some(**number) != highest);
+    for number in listing.segments.iter().filter(|number| **number <= *older && Some(**number) != highest) {
+        let is_beyond_salts = number.saturating_add(MOST_RETAINED as u64) <= *newest;
+        if is_beyond_salts || is_older(&folder.segment_path(*number), retain)? {
+            segments.push(*number);
+        }
+    }
     let checkpoints = || listing.checkpoints.iter().filter(|floor| **floor < *older);
-    if !is_published && segments().next().is_none() && checkpoints().next().is_none() {
+    if !is_published && segments.is_empty() && checkpoints().next().is_none() {
         return Ok(0);
     }
     file::sync_folder(folder.path())?;
@@ -104,11 +112,18 @@ pub(super) fn delete_covered(folder: &Folder, is_published: bool) -> Result<u64>
         }
     }
     let mut deleted = 0;
-    for number in segments() {
-        deleted += u64::from(file::remove(&folder.segment_path(*number))?);
+    for number in segments {
+        deleted += u64::from(file::remove(&folder.segment_path(number))?);
     }
     for floor in checkpoints() {
         file::remove(&folder.checkpoint_path(*floor))?;
     }
     Ok(deleted)
+}
+
+/// Whether the last change was so long ago, by a clock that may have jumped either way.
+fn is_older(path: &Path, age: Duration) -> Result<bool> {
+    let Some(stat) = file::stat_if_there(path)? else { return Ok(true) };
+    let modified = u64::try_from(stat.modified_micros).unwrap_or(0);
+    Ok(u128::from(sys::now_micros().abs_diff(modified)) >= age.as_micros())
 }

@@ -12,7 +12,7 @@
 //! | 5 remove other temporary files, release `.usage.json.lock` | | leftovers, removed by the next run here |
 //! | 6 seal the live segment *m*, create the next | sealed *m*, empty *m+1* | the next run folds it |
 //! | 7 fold up to *m*; sync every folded segment and the folder; publish `checkpoint-m`, list, sync the folder, read back | checkpoint *m* | the next run goes on from it |
-//! | 8 delete the segments that the older kept checkpoint covers, then checkpoints older than that | | the next run goes on |
+//! | 8 delete the segments that the older kept checkpoint covers and that no follower needs, then older checkpoints | | the next run goes on |
 //!
 //! The `external` event is appended before its segment is sealed, so that the checkpoint of the same run holds it.
 //! (If it stayed in the live segment until the next run, one damaged frame would take the base away, and the difference
@@ -43,18 +43,24 @@ use crate::view::View;
 pub(crate) use status::LOCK_NAME;
 pub use status::Status;
 
-/// Limits of a compaction's waits.
+/// How a compaction waits, and what it keeps.
 #[derive(Clone, Copy, Debug)]
 pub struct CompactOptions {
     /// How long to wait for another compactor; zero: one attempt.
     pub lock_wait: Duration,
     /// How long to wait for who holds `.usage.json.lock`.
     pub snapshot_wait: Duration,
+    /// How long folded segments are kept, so that followers can catch up; zero: not at all. At most 256 are.
+    pub retain: Duration,
 }
 
 impl Default for CompactOptions {
     fn default() -> Self {
-        CompactOptions { lock_wait: budgets::COMPACTION.wait_limit, snapshot_wait: budgets::SNAPSHOT.wait_limit }
+        CompactOptions {
+            lock_wait: budgets::COMPACTION.wait_limit,
+            snapshot_wait: budgets::SNAPSHOT.wait_limit,
+            retain: Duration::from_secs(3600),
+        }
     }
 }
 
@@ -152,7 +158,7 @@ impl<'a> Run<'a> {
             view.read_log()?;
             self.publish(&view, sealed)?;
         }
-        let segments_deleted = checkpoint::delete_covered(&self.folder, sealed > floor)?;
+        let segments_deleted = checkpoint::delete_covered(&self.folder, sealed > floor, self.options.retain)?;
         let done = Compaction {
             floor: sealed,
             events: view.events().saturating_sub(events),

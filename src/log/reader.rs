@@ -1,10 +1,11 @@
 //! Reading in order: no lock, nothing written, nobody waited for.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::log::folder::{Folder, MOST_ATTEMPTS};
-use crate::log::format::FIRST_FRAME_OFFSET;
+use crate::log::format::{FIRST_FRAME_OFFSET, SegmentHeader};
 use crate::log::scan::{Found, Reason, Scan};
 use crate::log::segment::{self, Access, Opened, Segment};
 use crate::log::{Gap, Position};
@@ -26,7 +27,7 @@ pub(crate) enum Item<'a> {
     /// A frame that its writer appended again elsewhere.
     Void(Position),
     /// A segment was opened that belongs to this log.
-    Opened { log_id: [u8; 16] },
+    Opened { number: u64, log_id: [u8; 16], salt: u64 },
 }
 
 /// How a pass ended.
@@ -51,6 +52,8 @@ pub(crate) struct Reader {
     open: Option<Open>,
     /// The last segment to read, for a compactor.
     until: u64,
+    /// Salts of folded segments, by number, which a follower may still read.
+    salts: BTreeMap<u64, u64>,
     buffer: Vec<u8>,
 }
 
@@ -59,6 +62,7 @@ impl Clone for Reader {
     fn clone(&self) -> Reader {
         let mut clone = Reader::new(self.folder.clone(), self.at, self.log_id, self.damaged_checkpoint);
         clone.until = self.until;
+        clone.salts.clone_from(&self.salts);
         clone
     }
 }
@@ -81,12 +85,26 @@ impl Reader {
         log_id: Option<[u8; 16]>,
         damaged_checkpoint: Option<u64>,
     ) -> Reader {
-        Reader { folder, at, damaged_checkpoint, log_id, open: None, until: u64::MAX, buffer: Vec::new() }
+        Reader {
+            folder,
+            at,
+            damaged_checkpoint,
+            log_id,
+            open: None,
+            until: u64::MAX,
+            salts: BTreeMap::new(),
+            buffer: Vec::new(),
+        }
     }
 
     /// Where the next byte is read. While bytes are pending it stays before them.
     pub(crate) fn position(&self) -> Position {
         self.at
+    }
+
+    /// Folded segments with these salts may be read as well.
+    pub(crate) fn read_retained(&mut self, salts: BTreeMap<u64, u64>) {
+        self.salts = salts;
     }
 
     /// Stops after this segment.
@@ -96,40 +114,47 @@ impl Reader {
 
     /// Passes on everything that is new, in log order. On an error, what was passed on is behind the position.
     pub(crate) fn poll(&mut self, mut sink: impl FnMut(Item<'_>)) -> Result<Ended> {
-        let ended = loop {
-            if self.at.segment > self.until {
-                break Ended::AtEnd;
+        loop {
+            if let Some(ended) = self.step(&mut sink)? {
+                return Ok(ended);
             }
-            let Some(open) = &mut self.open else {
-                match self.open_next(&mut sink)? {
-                    Some(ended) => break ended,
-                    None => continue,
-                }
-            };
-            // The length first, then the bytes up to it: the other order misses acknowledged events.
-            let len = open.segment.file.len()?;
-            let sealed = len >= open.segment.capacity() || open.read_as_sealed;
-            let is_shorter = len < open.read_len && !sealed;
-            if len == open.read_len && !sealed {
-                if open.checked.elapsed() < PLACE_CHECK {
-                    break Ended::AtEnd;
-                }
-                open.checked = Instant::now();
-                break if open.segment.is_in_place()? { Ended::AtEnd } else { Ended::Replaced };
-            }
-            if is_shorter {
-                break Ended::Replaced;
-            }
-            self.read_open(len, sealed, &mut sink)?;
-            if !sealed {
-                break Ended::AtEnd;
-            }
-            self.next_segment();
-        };
-        if self.buffer.capacity() > KEPT_BUFFER_LEN {
+        }
+    }
+
+    /// The same for one segment at most; `None`: there may be more.
+    pub(crate) fn step(&mut self, sink: &mut impl FnMut(Item<'_>)) -> Result<Option<Ended>> {
+        let ended = self.read_step(sink);
+        if self.buffer.capacity() > KEPT_BUFFER_LEN && !matches!(ended, Ok(None)) {
             self.buffer = Vec::new();
         }
-        Ok(ended)
+        ended
+    }
+
+    fn read_step(&mut self, sink: &mut impl FnMut(Item<'_>)) -> Result<Option<Ended>> {
+        if self.at.segment > self.until {
+            return Ok(Some(Ended::AtEnd));
+        }
+        let Some(open) = &mut self.open else {
+            return self.open_next(sink);
+        };
+        // The length first, then the bytes up to it: the other order misses acknowledged events.
+        let len = open.segment.file.len()?;
+        let sealed = len >= open.segment.capacity() || open.read_as_sealed;
+        if len == open.read_len && !sealed {
+            if open.checked.elapsed() < PLACE_CHECK {
+                return Ok(Some(Ended::AtEnd));
+            }
+            open.checked = Instant::now();
+            return Ok(Some(if open.segment.is_in_place()? { Ended::AtEnd } else { Ended::Replaced }));
+        }
+        if len < open.read_len && !sealed {
+            return Ok(Some(Ended::Replaced));
+        }
+        self.read_open(len, sealed, sink)?;
+        if sealed {
+            self.next_segment();
+        }
+        Ok((!sealed).then_some(Ended::AtEnd))
     }
 
     fn read_open(&mut self, len: u64, sealed: bool, sink: &mut impl FnMut(Item<'_>)) -> Result<()> {
@@ -181,12 +206,18 @@ impl Reader {
             Opened::Absent => self.absent(number, sink),
             opened => {
                 let listing = self.folder.list()?;
-                if number <= self.folder.floor(&listing, self.damaged_checkpoint) {
+                if number <= self.folder.floor(&listing, self.damaged_checkpoint) && !self.is_retained(&opened) {
                     return Ok(Some(Ended::Compacted));
                 }
                 self.accept(opened, listing.segment_above(number).is_some(), sink)
             }
         }
+    }
+
+    /// R2 for a follower: a segment at or below the floor may be used if it is the one that the checkpoint folded. A
+    /// number that a slow process created again has another salt.
+    fn is_retained(&self, opened: &Opened) -> bool {
+        matches!(opened, Opened::Segment(found) if self.salts.get(&found.header.number) == Some(&found.header.salt))
     }
 
     /// Takes a segment that passed R2.
@@ -215,7 +246,8 @@ impl Reader {
                     return Ok(None);
                 }
                 self.log_id = Some(segment.header.log_id);
-                sink(Item::Opened { log_id: segment.header.log_id });
+                let SegmentHeader { number, log_id, salt, .. } = segment.header;
+                sink(Item::Opened { number, log_id, salt });
                 // Once per opened segment, after the listing of R2.
                 let read_as_sealed = has_successor && !segment.is_sealed()?;
                 self.at.offset = self.at.offset.max(FIRST_FRAME_OFFSET);

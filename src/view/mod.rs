@@ -25,6 +25,7 @@ use crate::sys::file;
 use overlay::Overlay;
 pub use policy::Policy;
 pub use skill::{Skill, SkillView};
+pub(crate) use state::MOST_RETAINED;
 pub use state::{Gaps, State};
 
 /// Pause between two looks while a position is waited for.
@@ -240,7 +241,10 @@ impl View {
                 gaps.push(gap);
                 Arc::make_mut(state).apply_gap(gap);
             }
-            Item::Opened { log_id: id } => *log_id = Some(id),
+            Item::Opened { number, log_id: id, salt } => {
+                *log_id = Some(id);
+                Arc::make_mut(state).apply_opened(number, salt);
+            }
             Item::Void(_) => {}
         })
     }

@@ -18,6 +18,9 @@ use crate::view::skill::{Skill, SkillView};
 /// As many gaps are remembered one by one; more are only counted (their bytes are in `damaged/`).
 const MOST_GAPS: usize = 256;
 
+/// No more folded segments are kept for followers.
+pub(crate) const MOST_RETAINED: usize = 256;
+
 /// The folded log: what a checkpoint holds, as MessagePack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
@@ -28,6 +31,9 @@ pub struct State {
     parts: BTreeMap<String, Vec<String>>,
     carried: Vec<Carried>,
     gaps: Gaps,
+    /// Salts of the newest segments that were folded, by number: how a follower tells a segment that is kept for it from
+    /// one that a slow process created again.
+    salts: BTreeMap<u64, u64>,
     frames: u64,
     events: u64,
 }
@@ -100,6 +106,13 @@ impl State {
             self.gaps.newest.remove(0);
         }
         self.gaps.newest.push(gap);
+    }
+
+    pub(crate) fn apply_opened(&mut self, number: u64, salt: u64) {
+        self.salts.insert(number, salt);
+        if self.salts.len() > MOST_RETAINED {
+            self.salts.pop_first();
+        }
     }
 
     fn adopt_carried(&mut self) {
@@ -230,6 +243,10 @@ impl State {
 
     pub(crate) fn gaps(&self) -> &Gaps {
         &self.gaps
+    }
+
+    pub(crate) fn salts(&self) -> &BTreeMap<u64, u64> {
+        &self.salts
     }
 
     pub(crate) fn frames(&self) -> u64 {
