@@ -1,2 +1,5 @@
 //! Hands over to the library's command line.
-fn main() {}
+
+fn main() -> std::process::ExitCode {
+    hermes_log::cli::run()
+}

@@ -233,20 +233,29 @@ impl View {
 
     fn poll(&mut self) -> Result<Ended> {
         let Some(reader) = &mut self.reader else { return Ok(Ended::AtEnd) };
-        let (state, log_id, gaps) = (&mut self.state, &mut self.log_id, &mut self.gaps_met);
-        reader.poll(|item| match item {
-            Item::Frame { position, payload } => Arc::make_mut(state).apply_frame(position, payload),
-            Item::Gap(gap) => {
-                tracing::warn!(%gap);
-                gaps.push(gap);
-                Arc::make_mut(state).apply_gap(gap);
+        let (shared, log_id, gaps) = (&mut self.state, &mut self.log_id, &mut self.gaps_met);
+        // The first item makes the state this view's own, once for all items.
+        let mut own = None;
+        let ended = reader.poll(|item| {
+            let state: &mut State = own.get_or_insert_with(|| Arc::unwrap_or_clone(std::mem::take(shared)));
+            match item {
+                Item::Frame { position, payload } => state.apply_frame(position, payload),
+                Item::Gap(gap) => {
+                    tracing::warn!(%gap);
+                    gaps.push(gap);
+                    state.apply_gap(gap);
+                }
+                Item::Opened { number, log_id: id, salt } => {
+                    *log_id = Some(id);
+                    state.apply_opened(number, salt);
+                }
+                Item::Void(_) => {}
             }
-            Item::Opened { number, log_id: id, salt } => {
-                *log_id = Some(id);
-                Arc::make_mut(state).apply_opened(number, salt);
-            }
-            Item::Void(_) => {}
-        })
+        });
+        if let Some(state) = own {
+            self.state = Arc::new(state); // also when the pass ended in an error: what was passed on is behind the position
+        }
+        ended
     }
 
     /// What the file has beyond the base now. The newest `external` event, its temporary file, the file, then the first
