@@ -25,8 +25,9 @@ impl Budget {
 
 /// `compact.lock`: one compaction, folds and syncs included.
 pub const COMPACTION: Budget = Budget::new("compaction", Duration::from_secs(60), Duration::from_secs(60));
-/// `.usage.json.lock`, shared with Hermes: one read, write and sync of the snapshot. Hermes itself waits without a limit.
-pub const SNAPSHOT: Budget = Budget::new("snapshot", Duration::from_secs(5), Duration::from_secs(10));
+/// `.usage.json.lock`, shared with Hermes: one read and write of the snapshot, with the checkpoint that holds its event
+/// between them. Hermes itself waits without a limit.
+pub const SNAPSHOT: Budget = Budget::new("snapshot", Duration::from_secs(10), Duration::from_secs(10));
 /// The segment itself, where appends are not atomic (network file systems): one write.
 pub const APPEND: Budget = Budget::new("append", Duration::from_secs(1), Duration::from_secs(5));
 

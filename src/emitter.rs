@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
+use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, TrySendError};
 
 use crate::error::{Error, Result};
 use crate::event::{Event, Origin};
@@ -97,16 +97,16 @@ impl Emitter {
     /// Returns when everything that was emitted before is in the log.
     ///
     /// # Errors
-    /// The first thing that went wrong since the last flush: events that were given up or not allowed, or that the log
-    /// cannot be written now (they are kept, and tried again). [`Error::FlushTimeout`] when `limit` runs out.
+    /// The first of what was lost since the last flush (events that were given up or not allowed), else what keeps the log
+    /// from being written now: then events are kept, and tried again. [`Error::FlushTimeout`] when `limit` runs out.
     pub fn flush(&self, limit: Duration) -> Result<()> {
-        self.running().flush(limit)
+        self.running.get().map_or(Ok(()), |running| running.flush(limit))
     }
 
     /// What became of the events so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let running = self.running();
+        let Some(running) = self.running.get() else { return Counters::default() };
         let mut counters = lock(&running.core).counters();
         counters.queued = running.receiver.len() as u64;
         counters.emitted += counters.queued;
@@ -148,33 +148,38 @@ impl Running {
         Running { sender, receiver, core, stop, thread: thread.ok() }
     }
 
-    /// The channel is full: the caller appends what is in it, so that nothing is dropped, and then its own.
+    /// The channel is full: the caller appends what is in it, so that nothing is dropped, and then its own. If another
+    /// thread is appending, that one makes room.
     #[cold]
     fn emit_when_full(&self, event: Event<'static>) {
         let mut event = Some(event);
         while let Some(still) = event.take() {
-            lock(&self.core).drain(&self.receiver, self.receiver.len());
-            match self.sender.try_send(still) {
+            if let Some(mut core) = try_lock(&self.core) {
+                core.drain(&self.receiver, self.receiver.len());
+            }
+            match self.sender.send_timeout(still, POLL) {
                 Ok(()) => {}
-                Err(TrySendError::Full(still) | TrySendError::Disconnected(still)) => event = Some(still),
+                Err(SendTimeoutError::Timeout(still) | SendTimeoutError::Disconnected(still)) => event = Some(still),
             }
         }
     }
 
     fn flush(&self, limit: Duration) -> Result<()> {
         let start = Instant::now();
-        // Everything emitted before is in the channel, or with whoever has the lock, who appends it first.
-        let mut core = loop {
-            match self.core.try_lock() {
-                Ok(core) => break core,
-                Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) if start.elapsed() < limit => std::thread::sleep(POLL),
-                Err(TryLockError::WouldBlock) => return Err(Error::FlushTimeout { waited: start.elapsed() }),
+        let mut left = None;
+        loop {
+            // Everything emitted before is in the channel, or with whoever has the lock, who appends it first.
+            if let Some(mut core) = try_lock(&self.core) {
+                core.drain(&self.receiver, left.unwrap_or(self.receiver.len()));
+                left = Some(0);
+                if core.try_again() || start.elapsed() >= limit {
+                    return core.outcome();
+                }
+            } else if start.elapsed() >= limit {
+                return Err(Error::FlushTimeout { waited: start.elapsed() });
             }
-        };
-        core.drain(&self.receiver, self.receiver.len());
-        core.write_all(start + limit);
-        core.outcome()
+            std::thread::sleep(POLL);
+        }
     }
 }
 
@@ -185,6 +190,14 @@ impl Drop for Running {
         if let Some(thread) = self.thread.take().filter(JoinHandle::is_finished) {
             let _ = thread.join();
         }
+    }
+}
+
+fn try_lock(core: &Mutex<Core>) -> Option<MutexGuard<'_, Core>> {
+    match core.try_lock() {
+        Ok(core) => Some(core),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
     }
 }
 

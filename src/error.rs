@@ -45,10 +45,14 @@ pub enum Error {
         source: Box<Error>,
     },
 
-    /// The events were written, but the system would not say where the write ended: they count 0 or 1 times, and the
-    /// next view tells which.
+    /// Events were written, but the system would not say where the write ended: they count 0 or 1 times, and the next view
+    /// tells which.
     #[error("written, but not acknowledged: {source}; look at the view before appending again")]
     NotAcknowledged {
+        /// Positions of the frames before them, which are in the log.
+        recorded: Vec<Position>,
+        /// How many frames it is about; the rest of the call was not written.
+        uncertain: usize,
         /// What the system said.
         source: Box<Error>,
     },
@@ -158,13 +162,22 @@ pub enum Error {
         waited: Duration,
     },
 
+    /// The log cannot be written now. What was emitted is kept, and tried again.
+    #[error("the log cannot be written, {frames} frames are kept and tried again: {reason}")]
+    Waiting {
+        /// Frames that wait.
+        frames: usize,
+        /// Why.
+        reason: String,
+    },
+
     /// The log could not be written for so long that events were given up.
-    #[error("{events} events were given up: the log could not be written, and no more than {bound} are kept")]
+    #[error("events were given up: no more than {bound} are kept while the log cannot be written: {reason}")]
     GivenUp {
-        /// How many.
-        events: usize,
         /// How many are kept.
         bound: usize,
+        /// Why the log could not be written.
+        reason: String,
     },
 
     /// A position did not become visible in time.
@@ -200,7 +213,7 @@ impl Error {
             Error::Io { source, .. } => Some(source),
             Error::NotRecorded { source, .. }
             | Error::NotDurable { source, .. }
-            | Error::NotAcknowledged { source } => source.io(),
+            | Error::NotAcknowledged { source, .. } => source.io(),
             _ => None,
         }
     }

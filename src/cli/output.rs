@@ -167,15 +167,14 @@ impl Output {
         let _ = self.data.flush();
     }
 
-    /// What a view could not read, on stderr. Returns whether there was anything.
-    pub(crate) fn report_gaps(&mut self, view: &View) -> bool {
-        self.report(view.gaps_met(), view.snapshot_problems())
+    /// What a view could not read, on stderr.
+    pub(crate) fn report_gaps(&mut self, view: &View) {
+        self.report(view.gaps_met(), view.snapshot_problems());
     }
 
-    pub(crate) fn report(&mut self, gaps: &[Gap], problems: &[Problem]) -> bool {
+    pub(crate) fn report(&mut self, gaps: &[Gap], problems: &[Problem]) {
         gaps.iter().for_each(|gap| self.warning(&gap.to_string()));
         problems.iter().for_each(|problem| self.warning(&display::problem(problem)));
-        !gaps.is_empty() || !problems.is_empty()
     }
 
     /// Does `work`, which can say through the bar how far it is. The bar shows on a terminal, after a second.

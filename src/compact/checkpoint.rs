@@ -78,47 +78,66 @@ pub(super) fn publish(folder: &Folder, floor: u64, log_id: [u8; 16], state: &[u8
     folder.publish(&folder.checkpoint_path(floor), &bytes, true).map(drop)
 }
 
-/// Deletes the segments that the older of the two newest checkpoints covers, ascending, then older checkpoints,
-/// ascending; never the newest segment. Returns how many segments went.
+/// What the older of the two newest checkpoints covers and nobody needs.
+#[derive(Debug, Default)]
+pub(super) struct Covered {
+    segments: Vec<u64>,
+    checkpoints: Vec<u64>,
+}
+
+/// Lists, syncs the folder and reads both checkpoints back: the end of step 5, and what step 8 may delete.
 ///
-/// The order is the point: list, sync the folder, read both back. With a listing made *after* the sync, a name in it
-/// could be one whose compactor died between its `link` and its `fsync`.
+/// The order is the point. With a listing made *after* the sync, a name in it could be one whose compactor died between
+/// its `link` and its `fsync`.
 ///
 /// A segment whose last append is younger than `retain` is kept for followers, up to [`MOST_RETAINED`] of them: as many
-/// as a checkpoint has salts of.
-pub(super) fn delete_covered(folder: &Folder, is_published: bool, retain: Duration) -> Result<u64> {
+/// as a checkpoint has salts of. The newest segment always stays.
+pub(super) fn covered(folder: &Folder, is_published: bool, retain: Duration) -> Result<Covered> {
     let listing = folder.list()?;
-    let [.., older, newest] = listing.checkpoints.as_slice() else { return Ok(0) };
-    let mut segments = Vec::new();
+    let [.., older, newest] = listing.checkpoints.as_slice() else { return Ok(Covered::default()) };
+    let mut covered = Covered::default();
     let highest = listing.highest_segment();
     for number in listing.segments.iter().filter(|number| **number <= *older && Some(**number) != highest) {
         let is_beyond_salts = number.saturating_add(MOST_RETAINED as u64) <= *newest;
         if is_beyond_salts || is_older(&folder.segment_path(*number), retain)? {
-            segments.push(*number);
+            covered.segments.push(*number);
         }
     }
-    let checkpoints = || listing.checkpoints.iter().filter(|floor| **floor < *older);
-    if !is_published && segments.is_empty() && checkpoints().next().is_none() {
-        return Ok(0);
+    covered.checkpoints.extend(listing.checkpoints.iter().filter(|floor| **floor < *older));
+    if !is_published && covered.segments.is_empty() && covered.checkpoints.is_empty() {
+        return Ok(covered);
     }
     file::sync_folder(folder.path())?;
     for floor in [*older, *newest] {
-        if file_of::read(folder, floor)?.is_none() {
-            return Err(Error::Damaged {
-                path: folder.checkpoint_path(floor),
-                reason: "it does not read back as it was written".into(),
-                advice: "nothing was deleted; the next compaction sets it aside",
-            });
+        match file_of::read(folder, floor) {
+            Ok(Some(_)) => {}
+            // Another compactor was faster, though it should not be there: nothing is left to delete.
+            Err(e) if e.is_not_found() => return Ok(Covered::default()),
+            Err(e) => return Err(e),
+            Ok(None) => {
+                return Err(Error::Damaged {
+                    path: folder.checkpoint_path(floor),
+                    reason: "it does not read back as it was written".into(),
+                    advice: "nothing was deleted; the next compaction sets it aside",
+                });
+            }
         }
     }
-    let mut deleted = 0;
-    for number in segments {
-        deleted += u64::from(file::remove(&folder.segment_path(number))?);
+    Ok(covered)
+}
+
+impl Covered {
+    /// Step 8: segments first, both ascending. Returns how many segments went.
+    pub(super) fn delete(self, folder: &Folder) -> Result<u64> {
+        let mut deleted = 0;
+        for number in self.segments {
+            deleted += u64::from(file::remove(&folder.segment_path(number))?);
+        }
+        for floor in self.checkpoints {
+            file::remove(&folder.checkpoint_path(floor))?;
+        }
+        Ok(deleted)
     }
-    for floor in checkpoints() {
-        file::remove(&folder.checkpoint_path(*floor))?;
-    }
-    Ok(deleted)
 }
 
 /// Whether the last change was so long ago, by a clock that may have jumped either way.

@@ -5,21 +5,26 @@
 //!
 //! | step | on disk afterwards | a crash here means |
 //! |---|---|---|
-//! | 1 set a damaged newest checkpoint aside, fold what is above the floor | the same log | nothing happened |
+//! | 1 set a damaged newest checkpoint aside, fold what is above the floor, sync it | the same log | nothing happened |
 //! | 2 take `.usage.json.lock`, read the file, its difference to the base; sync the file as found; write the new snapshot under a fresh name beside it, sync it and its folder | a temporary file | an unused temporary file |
-//! | 3 append `external {...}`, durable | the event names the temporary file | the temporary file is still there: the proof that the file on disk descends from *before* |
-//! | 4 rename the temporary file into place | `.usage.json` new, descends from *after* | |
-//! | 5 remove other temporary files, release `.usage.json.lock` | | leftovers, removed by the next run here |
-//! | 6 seal the live segment *m*, create the next | sealed *m*, empty *m+1* | the next run folds it |
-//! | 7 fold up to *m*; sync every folded segment and the folder; publish `checkpoint-m`, list, sync the folder, read back | checkpoint *m* | the next run goes on from it |
+//! | 3 sync the segments above the floor and the folder, append `external {...}`, durable | the event names the temporary file | the temporary file is still there: the proof that the file on disk descends from *before* |
+//! | 4 seal the live segment *m*, create the next | sealed *m*, empty *m+1* | the next run folds it |
+//! | 5 fold up to *m*; sync every folded segment and the folder; publish `checkpoint-m`, list, sync the folder, read back | checkpoint *m* | the next run goes on from it |
+//! | 6 rename the temporary file into place, if the event that names it is in what was folded | `.usage.json` new, descends from *after* | |
+//! | 7 remove other temporary files, release `.usage.json.lock` | | leftovers, removed by the next run here |
 //! | 8 delete the segments that the older kept checkpoint covers and that no follower needs, then older checkpoints | | the next run goes on |
 //!
-//! The `external` event is appended before its segment is sealed, so that the checkpoint of the same run holds it.
-//! (If it stayed in the live segment until the next run, one damaged frame would take the base away, and the difference
-//! of the file to the base before that would count everything once more that the snapshot already contains.)
+//! Three things in this order are there for a reason that does not show:
 //!
-//! Without `.usage.json.lock` steps 2 to 5 are left to the next run; so they are if the file cannot be read or written,
-//! and that is reported.
+//! - The rename comes last. The `external` event says what the file descends from; while it stood in the live segment
+//!   alone, one damaged frame would take the base away, and the difference of the file to the base before that would
+//!   count everything once more that the snapshot already contains. After step 5 the checkpoint holds it as well.
+//! - The segments are synced before the event is appended: it builds on the `external` events before it, and a power loss
+//!   must not take one of those and leave this one.
+//! - What was folded before `.usage.json.lock` was had is folded on after it: another compactor may have been there.
+//!
+//! Without `.usage.json.lock` steps 2, 3, 6 and 7 are left to the next run; so they are if the file cannot be read or
+//! written, and that is reported.
 
 mod ballast;
 mod checkpoint;
@@ -143,11 +148,10 @@ impl<'a> Run<'a> {
         let mut view = View::load(self.profile.place(), self.profile.policy())?;
         let (floor, events) = (view.floor(), view.events());
         view.read_log()?;
-        let snapshot = match self.renew_snapshot(&mut view) {
-            Ok(snapshot) => snapshot,
+        self.sync_folded(&view)?;
+        let prepared = match self.prepare_snapshot(&mut view) {
             Err(e) if e.is_full_disk() => return Err(e),
-            Err(e @ Error::LockTimeout { .. }) => Snapshot::Busy(e),
-            Err(e) => Snapshot::Failed(e),
+            other => other,
         };
         view.read_log()?;
         let first = Position { segment: floor.saturating_add(1), offset: FIRST_FRAME_OFFSET };
@@ -158,12 +162,17 @@ impl<'a> Run<'a> {
             view.read_log()?;
             self.publish(&view, sealed)?;
         }
-        let segments_deleted = checkpoint::delete_covered(&self.folder, sealed > floor, self.options.retain)?;
+        let covered = checkpoint::covered(&self.folder, sealed > floor, self.options.retain)?;
+        let snapshot = match prepared.and_then(|prepared| self.install_snapshot(prepared, &view)) {
+            Ok(snapshot) => snapshot,
+            Err(e @ Error::LockTimeout { .. }) => Snapshot::Busy(e),
+            Err(e) => Snapshot::Failed(e),
+        };
         let done = Compaction {
             floor: sealed,
             events: view.events().saturating_sub(events),
             segments_folded: sealed.saturating_sub(floor),
-            segments_deleted,
+            segments_deleted: covered.delete(&self.folder)?,
             snapshot,
             gaps: view.gaps_met().to_vec(),
             set_aside: std::mem::take(&mut self.set_aside),
@@ -172,14 +181,23 @@ impl<'a> Run<'a> {
         Ok(done)
     }
 
-    /// Step 7, but for the reading back.
+    /// Makes everything durable that a view has folded above its floor.
+    fn sync_folded(&self, view: &View) -> Result<()> {
+        let first = Position { segment: view.floor().saturating_add(1), offset: FIRST_FRAME_OFFSET };
+        if view.position() <= first && view.gaps_met().is_empty() {
+            return Ok(());
+        }
+        checkpoint::sync_segments(&self.folder, first.segment, view.position().segment)?;
+        file::sync_folder(self.folder.path())
+    }
+
+    /// Step 5, up to the publication.
     fn publish(&mut self, view: &View, sealed: u64) -> Result<()> {
         if view.floor() >= sealed {
             return Ok(()); // another compactor was here, though it should not
         }
         checkpoint::keep_gaps(&self.folder, view.gaps_met(), &mut self.set_aside)?;
-        checkpoint::sync_segments(&self.folder, view.floor().saturating_add(1), sealed)?;
-        file::sync_folder(self.folder.path())?;
+        self.sync_folded(view)?;
         checkpoint::publish(&self.folder, sealed, view.log_id().unwrap_or_default(), &view.state().encode())
     }
 }

@@ -1,17 +1,17 @@
-//! Steps 2 to 5: external work into the log, a new `.usage.json` into place.
+//! Steps 2, 3, 6 and 7: external work into the log, a new `.usage.json` into place.
 
 use std::path::{Path, PathBuf};
 
 use crate::budgets;
 use crate::compact::{Run, Snapshot};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::lock::Lock;
 use crate::log::folder::own_like;
 use crate::log::writer::Durability;
 use crate::sys::{self, file};
 use crate::view::external::External;
-use crate::view::overlay::FoundFile;
+use crate::view::overlay::{FoundFile, temporary_exists};
 use crate::view::{View, records, snapshot_target};
 
 /// Mode of a `.usage.json` that was not there before, as Hermes makes it.
@@ -21,17 +21,26 @@ const LOCK_MODE: u32 = 0o644;
 /// What a part of an `external` event needs beside its data, generously.
 const PART_OVERHEAD_LEN: usize = 512;
 
+/// A new snapshot that is in the log, and not yet in its place.
+pub(super) struct Prepared {
+    target: PathBuf,
+    temporary: String,
+    external: usize,
+    /// Held until the snapshot is in place: external writers wait, and go on from the new file.
+    _lock: Lock,
+}
+
 impl Run<'_> {
-    /// Steps 2 to 5. An error leaves the file as it is.
-    pub(super) fn renew_snapshot(&mut self, view: &mut View) -> Result<Snapshot> {
+    /// Steps 2 and 3. `None`: the file says what it should. An error leaves the file as it is.
+    pub(super) fn prepare_snapshot(&mut self, view: &mut View) -> Result<Option<Prepared>> {
         let path = self.profile.snapshot_path();
         if view.state().names().next().is_none() && file::stat_if_there(&path)?.is_none() {
-            return Ok(Snapshot::Unchanged); // nothing to say, and nobody who said anything
+            return Ok(None); // nothing to say, and nobody who said anything
         }
-        if let (Some(skills), home) = (path.parent(), self.profile.home())
+        if let Some(skills) = path.parent()
             && file::make_folder(skills, 0o755)?
         {
-            own_like(skills, &file::stat(home)?)?;
+            own_like(skills, &file::stat(self.profile.home())?)?;
         }
         let lock = path.with_file_name(".usage.json.lock");
         let lock = Lock::take(&lock, LOCK_MODE, budgets::SNAPSHOT, self.options.snapshot_wait)?;
@@ -40,7 +49,7 @@ impl Run<'_> {
         view.read_log()?; // the newest external event, as of now
 
         let lineage = view.state().lineage();
-        let exists = crate::view::overlay::temporary_exists(&path, &lineage.temporary)?;
+        let exists = temporary_exists(&path, &lineage.temporary)?;
         let differences = found.differences(lineage.base(exists));
         let arrival_micros = found.arrival_micros();
         let policy = self.profile.policy();
@@ -51,7 +60,7 @@ impl Run<'_> {
         if differences.is_empty() && found.problems.is_empty() && found.stat.is_some() && bytes == found.bytes {
             // The newest event's temporary file stays: without it the base would be another one.
             self.remove_temporaries(&target, Some(&lineage.temporary))?;
-            return Ok(Snapshot::Unchanged);
+            return Ok(None);
         }
 
         if !found.problems.is_empty() {
@@ -61,19 +70,33 @@ impl Run<'_> {
             file::File::open_read(&target)?.sync_all()?; // else a power loss could take back what is about to be counted
         }
         let external = differences.len();
+        let temporary = self.write_temporary(&target, &found, &bytes)?;
         let event = External {
             arrival_micros,
             policy,
-            temporary: self.write_temporary(&target, &found, &bytes)?,
+            temporary: temporary.clone(),
             differences,
             before: found.records,
             after,
         };
+        self.sync_folded(view)?;
         self.append_external(&event)?;
-        file::rename(&target.with_file_name(&event.temporary), &target)?;
+        Ok(Some(Prepared { target, temporary, external, _lock: lock }))
+    }
+
+    /// Steps 6 and 7.
+    pub(super) fn install_snapshot(&self, prepared: Option<Prepared>, view: &View) -> Result<Snapshot> {
+        let Some(Prepared { target, temporary, external, _lock }) = prepared else { return Ok(Snapshot::Unchanged) };
+        if view.state().lineage().temporary != temporary {
+            return Err(Error::Damaged {
+                path: self.folder.path().to_owned(),
+                reason: "the event of the new snapshot was appended and cannot be read back".into(),
+                advice: "`.usage.json` was left as it is; the next compaction writes it",
+            });
+        }
+        file::rename(&target.with_file_name(&temporary), &target)?;
         sync_folder_of(&target)?;
         self.remove_temporaries(&target, None)?;
-        drop(lock);
         Ok(Snapshot::Written { external })
     }
 

@@ -19,6 +19,8 @@ use crate::sys;
 const BATCH_LEN: usize = 8 << 10;
 /// What an event needs in a frame beside its texts, generously.
 const EVENT_OVERHEAD_LEN: usize = 64;
+/// A frame is cut here, in bytes: giving up what does not fit into the bound goes by frames.
+const FRAME_LEN: usize = 16 << 10;
 /// First and longest pause between two attempts to write.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(5));
 /// First and longest pause after a failed compaction.
@@ -35,8 +37,14 @@ pub struct Counters {
     pub appended: u64,
     /// Frames that were void and appended again.
     pub voided: u64,
-    /// Events that are not in the log and will not be (merged ones as one): not allowed, or given up.
+    /// Events that are not in the log, or not known to be (merged ones as one): the sum of the next three.
     pub failed: u64,
+    /// Events that are not allowed.
+    pub refused: u64,
+    /// Events that were given up while the log could not be written.
+    pub given_up: u64,
+    /// Events that were written without the system saying where: they count 0 or 1 times.
+    pub unacknowledged: u64,
     /// Events in the channel.
     pub queued: u64,
     /// Events (merged ones as one) that wait for the log to become writable.
@@ -60,11 +68,22 @@ pub(super) struct Core {
     merged: Merged,
     backlog: VecDeque<Waiting>,
     counters: Counters,
-    /// While the log cannot be written: when to try again, and the pause after that.
-    failing: Option<(Instant, Duration)>,
+    /// Set while the log cannot be written.
+    failing: Option<Failing>,
     position: Position,
-    /// The first thing that went wrong since the last flush.
-    error: Option<Error>,
+    /// The first loss since the last flush.
+    lost: Option<Error>,
+}
+
+/// The log cannot be written.
+#[derive(Debug)]
+struct Failing {
+    /// When to try again, and how long to wait after that.
+    due: Instant,
+    pause: Duration,
+    error: Error,
+    /// Whether events were given up already.
+    gives_up: bool,
 }
 
 impl Core {
@@ -79,7 +98,7 @@ impl Core {
             counters: Counters::default(),
             failing: None,
             position: Position::default(),
-            error: None,
+            lost: None,
         }
     }
 
@@ -104,7 +123,10 @@ impl Core {
                 self.counters.emitted += 1;
                 match event.validate() {
                     Ok(()) => self.counters.merged += u64::from(self.merged.push(event)),
-                    Err(e) => self.fail(1, e),
+                    Err(e) => {
+                        self.counters.refused += 1;
+                        self.lose(1, e);
+                    }
                 }
             }
             if taken == 0 {
@@ -117,33 +139,34 @@ impl Core {
         self.write(); // what waited before
     }
 
-    /// Tries until nothing waits, or until `end`.
-    pub(super) fn write_all(&mut self, end: Instant) {
-        self.failing = self.failing.map(|(_, pause)| (Instant::now(), pause));
+    /// Writes what waits, if it is time to try. Says whether nothing waits any more.
+    pub(super) fn try_again(&mut self) -> bool {
         self.write();
-        while let Some((due, _)) = self.failing.filter(|(due, _)| *due < end) {
-            std::thread::sleep(due.saturating_duration_since(Instant::now()));
-            self.write();
-        }
+        self.backlog.is_empty()
     }
 
-    /// What went wrong since the last time, or keeps something waiting.
+    /// What was lost since the last time, else what keeps something waiting.
     pub(super) fn outcome(&mut self) -> Result<()> {
-        match self.error.take() {
-            Some(error) => Err(error),
-            None => Ok(()),
+        if let Some(lost) = self.lost.take() {
+            return Err(lost);
+        }
+        match &self.failing {
+            Some(failing) if !self.backlog.is_empty() => {
+                Err(Error::Waiting { frames: self.backlog.len(), reason: failing.error.to_string() })
+            }
+            _ => Ok(()),
         }
     }
 
     /// Cuts what was merged into frames that fit.
     fn enqueue(&mut self) {
         let time_micros = sys::now_micros();
-        let max_len = self.writer.as_mut().and_then(|writer| writer.max_payload_len().ok()).unwrap_or(1 << 10);
+        let max_len = self.writer.as_mut().and_then(|writer| writer.max_payload_len().ok()).unwrap_or(FRAME_LEN);
         let mut frame = Vec::new();
         let mut len = 0;
         for event in self.merged.take() {
             let event_len = EVENT_OVERHEAD_LEN + event.text_len();
-            if len + event_len > max_len / 2 && !frame.is_empty() {
+            if len + event_len > max_len.min(FRAME_LEN) && !frame.is_empty() {
                 self.backlog.push_back(Waiting { time_micros, events: std::mem::take(&mut frame) });
                 len = 0;
             }
@@ -157,18 +180,23 @@ impl Core {
     }
 
     fn write(&mut self) {
-        if self.failing.is_some_and(|(due, _)| Instant::now() < due) {
-            return self.shed();
+        if self.backlog.is_empty() {
+            return;
+        }
+        if self.failing.as_ref().is_some_and(|failing| Instant::now() < failing.due) {
+            return self.give_up();
         }
         while !self.backlog.is_empty() {
             if let Err(error) = self.write_some() {
-                let pause = self.failing.map_or(BACKOFF.0, |(_, pause)| (pause * 2).min(BACKOFF.1));
-                if self.failing.is_none() {
-                    tracing::warn!(%error, waiting = self.counters.waiting, "the log cannot be written, events are kept");
-                }
-                self.failing = Some((Instant::now() + pause, pause));
-                self.error.get_or_insert(error);
-                return self.shed();
+                let (pause, gives_up) = match &self.failing {
+                    Some(failing) => ((failing.pause * 2).min(BACKOFF.1), failing.gives_up),
+                    None => {
+                        tracing::warn!(%error, waiting = self.counters.waiting, "the log cannot be written, events are kept");
+                        (BACKOFF.0, false)
+                    }
+                };
+                self.failing = Some(Failing { due: Instant::now() + pause, pause, error, gives_up });
+                return self.give_up();
             }
         }
         if self.failing.take().is_some() {
@@ -184,50 +212,62 @@ impl Core {
             none => none.insert(self.profile.writer(self.origin.clone())?),
         };
         let frames = self.backlog.iter().map(|frame| (frame.time_micros, frame.events.as_slice()));
-        let (recorded, outcome) = match writer.append_at(frames, Durability::Process) {
-            Ok(positions) => (positions, Ok(())),
-            Err(Error::NotRecorded { recorded, source, .. }) => (recorded, Err(*source)),
-            Err(error @ Error::NotAcknowledged { .. }) => {
-                // They count 0 or 1 times: trying again could make it 2.
-                let lost = self.backlog.drain(..).map(|frame| frame.events.len() as u64).sum();
-                self.counters.waiting -= lost;
-                self.fail(lost, error);
-                return Ok(());
-            }
-            Err(error @ Error::Invalid { .. }) => {
-                // One frame is too large for this log's capacity: the first that is, is given up.
-                if let Some(frame) = self.backlog.pop_front() {
-                    self.counters.waiting -= frame.events.len() as u64;
-                    self.fail(frame.events.len() as u64, error);
-                }
-                return Ok(());
-            }
-            Err(error) => (Vec::new(), Err(error)),
+        let (recorded, uncertain, outcome) = match writer.append_at(frames, Durability::Process) {
+            Ok(positions) => (positions, 0, Ok(())),
+            Err(Error::NotRecorded { recorded, source, .. }) => (recorded, 0, Err(*source)),
+            Err(Error::NotAcknowledged { recorded, uncertain, source }) => (recorded, uncertain, Err(*source)),
+            Err(error) => (Vec::new(), 0, Err(error)),
         };
         self.position = recorded.last().copied().unwrap_or(self.position);
-        for frame in self.backlog.drain(..recorded.len()) {
-            self.counters.waiting -= frame.events.len() as u64;
-            self.counters.appended += frame.events.len() as u64;
+        self.counters.appended += self.leave_backlog(recorded.len());
+        match outcome {
+            // They count 0 or 1 times: trying again could make it 2.
+            Err(error) if uncertain > 0 => {
+                let events = self.leave_backlog(uncertain);
+                self.counters.unacknowledged += events;
+                self.lose(events, error);
+                Ok(())
+            }
+            // The frame at the front is too large for this log's capacity.
+            Err(error @ Error::Invalid { .. }) => {
+                let events = self.leave_backlog(1);
+                self.counters.refused += events;
+                self.lose(events, error);
+                Ok(())
+            }
+            outcome => outcome,
         }
-        outcome
+    }
+
+    /// Takes the oldest frames out of the backlog. Returns how many events they had.
+    fn leave_backlog(&mut self, frames: usize) -> u64 {
+        let events = self.backlog.drain(..frames.min(self.backlog.len())).map(|frame| frame.events.len() as u64).sum();
+        self.counters.waiting = self.counters.waiting.saturating_sub(events);
+        events
     }
 
     /// Gives up the oldest of what waits beyond the bound.
-    fn shed(&mut self) {
-        while self.counters.waiting > self.backlog_len as u64 {
-            let Some(frame) = self.backlog.pop_front() else { return };
-            self.counters.waiting -= frame.events.len() as u64;
-            let what = Error::GivenUp { events: frame.events.len(), bound: self.backlog_len };
-            self.fail(frame.events.len() as u64, what);
+    fn give_up(&mut self) {
+        let Some(failing) = &mut self.failing else { return };
+        if self.counters.waiting <= self.backlog_len as u64 {
+            return;
         }
+        let error = Error::GivenUp { bound: self.backlog_len, reason: failing.error.to_string() };
+        if !std::mem::replace(&mut failing.gives_up, true) {
+            tracing::warn!(%error);
+        }
+        let mut events = 0;
+        while self.counters.waiting > self.backlog_len as u64 && !self.backlog.is_empty() {
+            events += self.leave_backlog(1);
+        }
+        self.counters.given_up += events;
+        self.lose(events, error);
     }
 
-    fn fail(&mut self, events: u64, error: Error) {
-        if self.error.is_none() {
-            tracing::warn!(%error, events, "events are not recorded");
-        }
+    fn lose(&mut self, events: u64, error: Error) {
+        tracing::debug!(%error, events, "events are not recorded");
         self.counters.failed += events;
-        self.error.get_or_insert(error);
+        self.lost.get_or_insert(error);
     }
 }
 

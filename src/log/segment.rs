@@ -83,6 +83,19 @@ impl Segment {
         self.file.truncate(self.capacity())
     }
 
+    /// Writes the header once more, the same bytes. Where a sync of another process failed, the kernel may have dropped the
+    /// header's page, and would tell this process that all is well.
+    pub(crate) fn renew_header(&self) -> Result<()> {
+        let writable = match File::open_write(self.file.path()) {
+            Err(e) if e.is_not_found() => return Ok(()), // compacted away: its events are in a durable checkpoint
+            other => other?,
+        };
+        if writable.stat()?.same_file(&self.file.stat()?) {
+            writable.write_at(&self.header.encode(), 0)?;
+        }
+        Ok(())
+    }
+
     /// Whether the file that the name has now is this one, with the header that it had.
     pub(crate) fn is_in_place(&self) -> Result<bool> {
         let Some(named) = file::stat_if_there(self.file.path())? else { return Ok(false) };

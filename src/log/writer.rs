@@ -230,7 +230,9 @@ impl Writer {
             if let Err(source) = self.append_frames(&mut recorded, &mut left) {
                 return Err(match source {
                     own @ (Error::Invalid { .. } | Error::NewerFormat { .. }) if recorded.is_empty() => own,
-                    unknown @ Error::NotAcknowledged { .. } => unknown,
+                    Error::NotAcknowledged { uncertain, source, .. } => {
+                        Error::NotAcknowledged { recorded, uncertain, source }
+                    }
                     source => Error::NotRecorded { recorded, total, source: Box::new(source) },
                 });
             }
@@ -282,10 +284,13 @@ impl Writer {
         self.bytes.clear();
         let first = recorded.len();
         let mut start = first.checked_sub(1).and_then(|i| self.payload_ends.get(i)).copied().unwrap_or(0);
-        let mut frame_lens = 0;
+        let mut frames = 0;
         for end in self.payload_ends.get(first..).unwrap_or_default() {
             let payload = self.payloads.get(start..*end).unwrap_or_default();
             if payload.len() > max_payload_len {
+                if frames > 0 {
+                    break; // what fits goes first
+                }
                 return Err(Error::Invalid {
                     what: "batch",
                     found: format!("{} bytes", payload.len()),
@@ -293,24 +298,28 @@ impl Writer {
                 });
             }
             // More than fits would be void, and void bytes stay in the file.
-            if frame_lens > 0 && self.bytes.len() + payload.len() + FRAME_OVERHEAD_LEN > max_payload_len {
+            if frames > 0 && self.bytes.len() + payload.len() + FRAME_OVERHEAD_LEN > max_payload_len {
                 break;
             }
             segment.codec.encode(payload, &mut self.bytes);
-            frame_lens += 1;
+            frames += 1;
             start = *end;
         }
 
         let exclusive = if self.folder.on_network { Some(lock::appends(&segment.file)?) } else { None };
         let taken = segment.file.write_once(&self.bytes)?;
         // O_APPEND moved the offset to where this write ended, whoever else wrote meanwhile; the descriptor is ours alone.
-        let end = segment.file.offset().map_err(|e| Error::NotAcknowledged { source: Box::new(e) })?;
+        let end = segment.file.offset().map_err(|e| Error::NotAcknowledged {
+            recorded: Vec::new(),
+            uncertain: frames,
+            source: Box::new(e),
+        })?;
         drop(exclusive);
 
         let begin = end.saturating_sub(taken as u64);
         *known_end = end;
         let mut frame_end = begin;
-        for number in first..first + frame_lens {
+        for number in first..first + frames {
             let start = number.checked_sub(1).and_then(|i| self.payload_ends.get(i)).copied().unwrap_or(0);
             let payload_len = self.payload_ends.get(number).map_or(0, |end| end - start);
             let offset = frame_end;
@@ -336,11 +345,12 @@ impl Writer {
     fn check_place(&mut self) -> Result<Place> {
         let Some(current) = &mut self.current else { return Ok(Place::Kept) };
         current.checked_micros = self.now_micros;
-        let (len, number) = (current.segment.file.len()?, current.segment.header.number);
-        if len >= current.end && current.segment.is_in_place()? {
+        let number = current.segment.header.number;
+        if current.segment.file.len()? >= current.end && current.segment.is_in_place()? {
             return Ok(Place::Kept);
         }
-        let is_folded = len >= current.segment.capacity()
+        // Asked after the place: only what was sealed before it was gone can have been folded.
+        let is_folded = current.segment.is_sealed()?
             && match self.folder.list() {
                 Ok(listing) => listing.floor(None) >= number,
                 Err(e) if e.is_not_found() => false,
@@ -434,7 +444,11 @@ impl Writer {
             Place::Replaced => return Ok(Synced::Replaced),
         }
         for segment in &left {
+            segment.renew_header()?;
             segment.file.sync_data()?;
+        }
+        if let Some(current) = self.current.as_ref().filter(|current| !current.folder_synced) {
+            current.segment.renew_header()?; // before the first durable acknowledgement in it
         }
         if let Some(current) = &mut self.current
             && let Err(e) = current.segment.file.sync_data()

@@ -31,8 +31,9 @@ struct Plan {
     calls: u64,
 }
 
-static PROCESS: LazyLock<Mutex<Plan>> =
-    LazyLock::new(|| Mutex::new(std::env::var("HERMES_LOG_FAULT").ok().as_deref().map(parse).unwrap_or_default()));
+/// `None` without a plan in the environment: then a fork finds no lock held.
+static PROCESS: LazyLock<Option<Mutex<Plan>>> =
+    LazyLock::new(|| std::env::var("HERMES_LOG_FAULT").ok().map(|plan| Mutex::new(parse(&plan))));
 
 thread_local! {
     static THREAD: RefCell<Plan> = RefCell::default();
@@ -90,17 +91,21 @@ impl Plan {
 }
 
 fn due(call: &str, for_shortening: bool) -> Option<Action> {
-    THREAD
-        .with_borrow_mut(|plan| plan.next(call, for_shortening))
-        .or_else(|| PROCESS.lock().unwrap_or_else(PoisonError::into_inner).next(call, for_shortening))
+    let own = THREAD.with_borrow_mut(|plan| plan.next(call, for_shortening));
+    own.or_else(|| {
+        let mut plan = PROCESS.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        plan.next(call, for_shortening)
+    })
 }
 
 /// Called right before each system call.
 pub(crate) fn point(call: &str) -> io::Result<()> {
     match due(call, false) {
         Some(Action::Fail(code)) => return Err(io::Error::from_raw_os_error(code)),
-        Some(Action::Kill) => signal(rustix::process::Signal::KILL),
-        Some(Action::Stop) => signal(rustix::process::Signal::STOP),
+        Some(Action::Kill) => {
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        }
+        Some(Action::Stop) => super::posix::stop_here(),
         Some(Action::Short(_)) | None => {}
     }
     Ok(())
@@ -112,8 +117,4 @@ pub(crate) fn shorten(bytes: &[u8]) -> &[u8] {
         Some(Action::Short(len)) => bytes.get(..len).unwrap_or(bytes),
         _ => bytes,
     }
-}
-
-fn signal(signal: rustix::process::Signal) {
-    let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
 }

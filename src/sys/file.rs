@@ -78,6 +78,11 @@ impl File {
         open(options.read(true).append(true).custom_flags(libc::O_NOFOLLOW), "open", path)
     }
 
+    /// Opens an existing file for writing in place; a symlink is refused.
+    pub(crate) fn open_write(path: &Path) -> Result<File> {
+        open(fs::OpenOptions::new().write(true).custom_flags(libc::O_NOFOLLOW), "open", path)
+    }
+
     /// Makes a file that was not there, for writing.
     pub(crate) fn create_new(path: &Path, mode: u32) -> Result<File> {
         open(fs::OpenOptions::new().write(true).create_new(true).mode(mode), "create", path)
@@ -153,6 +158,11 @@ impl File {
             }
         }
         Ok(filled)
+    }
+
+    /// Writes everything at an offset, for a descriptor without `O_APPEND` (with it, the offset would be ignored).
+    pub(crate) fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        fault::point("write_at").and_then(|()| self.file.write_all_at(bytes, offset)).at("write to", &self.path)
     }
 
     /// Sets the length. Beyond the process's file size limit it is an error here, where the kernel would send a signal.

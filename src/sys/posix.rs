@@ -4,11 +4,10 @@
 
 use std::io;
 use std::ptr;
-use std::sync::Once;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 static GENERATION: AtomicU64 = AtomicU64::new(0);
-static INSTALL: Once = Once::new();
+static INSTALLED: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
@@ -22,17 +21,25 @@ extern "C" fn in_child() {
 /// bare `clone(2)`, without the C library's handlers, is not noticed.
 #[inline]
 pub(crate) fn fork_generation() -> u64 {
-    INSTALL.call_once(|| {
-        #[cfg(not(miri))] // Miri has no fork
-        // SAFETY: `in_child` touches one atomic, which is async-signal-safe, and lives as long as the process (or the
-        // shared object, whose unloading drops the handler in glibc).
-        unsafe {
-            libc::pthread_atfork(None, None, Some(in_child));
-        }
-        #[cfg(miri)]
-        let _ = in_child;
-    });
+    if !INSTALLED.load(Ordering::Relaxed) {
+        install();
+    }
     GENERATION.load(Ordering::Relaxed)
+}
+
+/// Not a `Once`: a child that is forked while another thread is inside one would wait in it for ever. Two threads may both
+/// install it, and every fork then counts as two, which is as good.
+#[cold]
+fn install() {
+    #[cfg(not(miri))] // Miri has no fork
+    // SAFETY: `in_child` touches one atomic, which is async-signal-safe, and lives as long as the process (or the shared
+    // object, whose unloading drops the handler in glibc).
+    unsafe {
+        libc::pthread_atfork(None, None, Some(in_child));
+    }
+    #[cfg(miri)]
+    let _ = in_child;
+    INSTALLED.store(true, Ordering::Relaxed);
 }
 
 /// A value that is made on first use, and made anew on the first use in a forked child, which never touches or frees the
@@ -56,7 +63,16 @@ impl<T> Default for PerProcess<T> {
 }
 
 impl<T: Send + Sync> PerProcess<T> {
-    /// This process's value.
+    /// This process's value, if it was made.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&T> {
+        let current = self.current.load(Ordering::Acquire);
+        // SAFETY: as in `get_or_init`.
+        let owned = unsafe { current.as_ref() }?;
+        (owned.generation == fork_generation()).then_some(&owned.value)
+    }
+
+    /// This process's value, made now if need be.
     #[inline]
     pub(crate) fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
         let current = self.current.load(Ordering::Acquire);
@@ -125,6 +141,15 @@ pub(crate) fn without_sigxfsz<T>(write: impl FnOnce() -> io::Result<T>) -> io::R
         }
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
         written
+    }
+}
+
+/// Stops the process with the calling thread exactly here. (A signal to the process may reach another thread first.)
+#[cfg(feature = "fault-injection")]
+pub(crate) fn stop_here() {
+    // SAFETY: no memory is involved.
+    unsafe {
+        libc::raise(libc::SIGSTOP);
     }
 }
 
