@@ -69,6 +69,8 @@ pub struct Follower {
     floor: u64,
     floor_checked: Instant,
     watch: Option<Watch>,
+    /// The segment that was being read at the last sync.
+    synced: u64,
 }
 
 impl Follower {
@@ -86,13 +88,36 @@ impl Follower {
         };
         let watch = Watch::new(&profile.log_folder());
         let start = reader.as_ref().map_or(at.unwrap_or(first), Reader::position);
-        Ok(Follower { profile: profile.clone(), reader, start, floor, floor_checked: Instant::now(), watch })
+        Ok(Follower {
+            profile: profile.clone(),
+            reader,
+            start,
+            floor,
+            floor_checked: Instant::now(),
+            watch,
+            synced: start.segment,
+        })
     }
 
     /// Where to go on: saved after what was yielded is dealt with, it resumes without loss.
     #[must_use]
     pub fn position(&self) -> Position {
         self.reader.as_ref().map_or(self.start, Reader::position)
+    }
+
+    /// Makes everything durable that was read. A position that is saved before would, after a power loss, point behind
+    /// events that the log has lost, and past those that took their place.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the position must not be saved.
+    pub fn sync(&mut self) -> Result<()> {
+        let to = self.position().segment;
+        if self.reader.is_some() {
+            let folder = Folder::open(&self.profile.log_folder(), self.profile.options().allow_network_fs, false)?;
+            folder.sync_segments(self.synced.min(to), to)?;
+        }
+        self.synced = to;
+        Ok(())
     }
 
     /// What is new, oldest first, of one segment at most; waits up to `limit` for something. Empty if nothing came.

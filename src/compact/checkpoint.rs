@@ -59,18 +59,6 @@ pub(super) fn keep_gaps(folder: &Folder, gaps: &[Gap], kept: &mut Vec<PathBuf>) 
     Ok(())
 }
 
-/// Makes everything durable that was folded: nothing that the log can still lose goes into a checkpoint.
-pub(super) fn sync_segments(folder: &Folder, from: u64, to: u64) -> Result<()> {
-    for number in from..=to {
-        match file::File::open_read(&folder.segment_path(number)) {
-            Ok(segment) => segment.sync_data()?,
-            Err(e) if e.is_not_found() => {} // a gap
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(())
-}
-
 /// Publishes the state up to and with segment `floor`. "Already there" is success: checkpoints are a pure function of the
 /// log, and two for one floor are equal.
 pub(super) fn publish(folder: &Folder, floor: u64, log_id: [u8; 16], state: &[u8]) -> Result<()> {

@@ -187,8 +187,7 @@ impl<'a> Run<'a> {
         if view.position() <= first && view.gaps_met().is_empty() {
             return Ok(());
         }
-        checkpoint::sync_segments(&self.folder, first.segment, view.position().segment)?;
-        file::sync_folder(self.folder.path())
+        self.folder.sync_segments(first.segment, view.position().segment)
     }
 
     /// Step 5, up to the publication.

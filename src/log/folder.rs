@@ -158,6 +158,18 @@ impl Folder {
         Err(Error::Unsettled { path: self.path.clone(), attempts: MOST_ATTEMPTS })
     }
 
+    /// Makes these segments durable, and their names. One that is not there has nothing to lose.
+    pub(crate) fn sync_segments(&self, from: u64, to: u64) -> Result<()> {
+        for number in from..=to {
+            match File::open_read(&self.segment_path(number)) {
+                Ok(segment) => segment.sync_data()?,
+                Err(e) if e.is_not_found() => {}
+                Err(e) => return Err(e),
+            }
+        }
+        file::sync_folder(&self.path)
+    }
+
     /// Moves a file of the folder, or bytes copied from one, into `damaged/`; names there are never used again.
     pub(crate) fn damaged_path(&self, what: &str) -> Result<PathBuf> {
         let damaged = self.join("damaged");
