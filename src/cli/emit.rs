@@ -116,7 +116,7 @@ struct Counted {
     /// Exact name
     skill: String,
     /// How often
-    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_count)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_count, allow_negative_numbers = true)]
     count: u64,
 }
 

@@ -48,7 +48,8 @@ pub fn run() -> ExitCode {
     output::set_up(&cli.global);
     let mut out = Output::new(&cli.global);
     let outcome = execute(&cli, &mut out);
-    let flushed = out.flush(); // also what was printed before a failure
+    // Also what was printed before a failure. A reader that went away does not make a gap or a bad line good.
+    let flushed = out.flush().or_else(|failure| if failure.is_broken_pipe() { Ok(()) } else { Err(failure) });
     let exit = match outcome.and_then(|exit| flushed.map(|()| exit)) {
         Ok(exit) => exit,
         Err(failure) if failure.is_broken_pipe() => Exit::Done,

@@ -48,8 +48,33 @@ pub(crate) fn encode(out: &mut Vec<u8>, time: u64, origin: &[u8], events: &[Even
         Err(_) => return, // four billion events do not fit into a frame, whose length is checked by the writer
     }
     for event in events {
-        // Serialising into memory cannot fail: no event has a type that MessagePack lacks.
-        let _ = rmp_serde::encode::write(out, event);
+        encode_event(out, event);
+    }
+}
+
+/// What is counted, which is nearly everything, without a detour; the bytes are those of rmp-serde.
+#[inline]
+fn encode_event(out: &mut Vec<u8>, event: &Event<'_>) {
+    let (kind, skill, count): (&[u8], _, _) = match event {
+        Event::Used { skill, count } => (b"\x81\xa4used\x92", skill, *count),
+        Event::Viewed { skill, count } => (b"\x81\xa6viewed\x92", skill, *count),
+        Event::Patched { skill, count } => (b"\x81\xa7patched\x92", skill, *count),
+        other => {
+            // Serialising into memory cannot fail: no event has a type that MessagePack lacks.
+            let _ = rmp_serde::encode::write(out, other);
+            return;
+        }
+    };
+    match u8::try_from(skill.len()) {
+        Ok(len @ 0..=31) if count < 128 => {
+            out.extend_from_slice(kind);
+            out.push(0xa0 | len);
+            out.extend_from_slice(skill.as_bytes());
+            out.push(count as u8);
+        }
+        _ => {
+            let _ = rmp_serde::encode::write(out, event);
+        }
     }
 }
 
@@ -61,6 +86,39 @@ pub(crate) fn encode_origin(origin: &Origin<'_>) -> Vec<u8> {
 /// Reads a payload whose frame has checked out. `None`: it has another shape, and is to be carried whole.
 #[must_use]
 pub fn decode(payload: &[u8]) -> Option<Batch<'_>> {
+    decode_counts(payload).or_else(|| decode_any(payload))
+}
+
+/// A payload of nothing but what is counted, which is nearly every one.
+#[inline]
+fn decode_counts(payload: &[u8]) -> Option<Batch<'_>> {
+    let (time, rest) = payload.strip_prefix(b"\x93\xcf")?.split_first_chunk()?;
+    let (kind, rest) = text(rest.strip_prefix(b"\x93")?)?;
+    let (process, rest) = unsigned(rest)?;
+    let (session, rest) = match rest.strip_prefix(b"\xc0") {
+        Some(rest) => (None, rest),
+        None => text(rest).map(|(session, rest)| (Some(session.into()), rest))?,
+    };
+    let (count, mut rest) = array(rest)?;
+    let mut events = Vec::with_capacity(rest.len().min(count as usize));
+    for _ in 0..count {
+        let (kind, after) = text(rest.strip_prefix(b"\x81")?)?;
+        let (skill, after) = text(after.strip_prefix(b"\x92")?)?;
+        let (count, after) = unsigned(after)?;
+        let skill = skill.into();
+        events.push(match kind {
+            "used" => Event::Used { skill, count },
+            "viewed" => Event::Viewed { skill, count },
+            "patched" => Event::Patched { skill, count },
+            _ => return None,
+        });
+        rest = after;
+    }
+    let origin = Origin { kind: kind.into(), process: u32::try_from(process).ok()?, session };
+    rest.is_empty().then(|| Batch { time: u64::from_be_bytes(*time), origin, events, carried: None })
+}
+
+fn decode_any(payload: &[u8]) -> Option<Batch<'_>> {
     match rmp_serde::from_slice::<Strict<'_>>(payload) {
         Ok(Strict(time, origin, events)) if is_whole(payload) => Some(Batch { time, origin, events, carried: None }),
         _ => decode_leniently(payload),
@@ -175,6 +233,35 @@ fn array(bytes: &[u8]) -> Option<(u32, &[u8])> {
     }
 }
 
+/// A string, if there is one. "str format family".
+#[inline]
+fn text(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let (first, rest) = bytes.split_first()?;
+    let (len, rest) = match first {
+        0xa0..=0xbf => (u32::from(first & 0x1f), rest),
+        0xd9 => big_endian(rest, 1)?,
+        0xda => big_endian(rest, 2)?,
+        _ => return None,
+    };
+    let (text, rest) = rest.split_at_checked(len as usize)?;
+    Some((std::str::from_utf8(text).ok()?, rest))
+}
+
+/// A number from zero, if there is one. "int format family".
+#[inline]
+fn unsigned(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (first, rest) = bytes.split_first()?;
+    match first {
+        0x00..=0x7f => Some((u64::from(*first), rest)),
+        0xcc => big_endian(rest, 1).map(|(n, rest)| (n.into(), rest)),
+        0xcd => big_endian(rest, 2).map(|(n, rest)| (n.into(), rest)),
+        0xce => big_endian(rest, 4).map(|(n, rest)| (n.into(), rest)),
+        0xcf => rest.split_first_chunk().map(|(n, rest)| (u64::from_be_bytes(*n), rest)),
+        _ => None,
+    }
+}
+
+#[inline]
 fn big_endian(bytes: &[u8], len: usize) -> Option<(u32, &[u8])> {
     let (digits, rest) = bytes.split_at_checked(len)?;
     Some((digits.iter().fold(0, |n, byte| n << 8 | u32::from(*byte)), rest))
@@ -219,6 +306,8 @@ fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use super::*;
 
     fn payload(events: &[Event<'_>]) -> Vec<u8> {
@@ -233,6 +322,29 @@ mod tests {
         let bytes = payload(&many);
         let batch = decode(&bytes).unwrap();
         assert_eq!((batch.time, batch.events, batch.carried), (7, many, None));
+    }
+
+    #[test]
+    fn the_short_way_reads_and_writes_what_the_long_way_does() {
+        let long = "n".repeat(300);
+        let names = ["", "a", "\u{85}\u{2028}", &long[..31], &long[..32], &long[..255], &long[..256]];
+        for name in names {
+            for count in [1, 127, 128, 255, 256, 65_536, u64::from(u32::MAX) + 1, u64::MAX] {
+                let skill = || Cow::from(name);
+                for event in [
+                    Event::Used { skill: skill(), count },
+                    Event::Viewed { skill: skill(), count },
+                    Event::Patched { skill: skill(), count },
+                ] {
+                    let mut bytes = Vec::new();
+                    encode_event(&mut bytes, &event);
+                    assert_eq!(bytes, rmp_serde::to_vec(&event).unwrap());
+                    let bytes = payload(&[event.clone(), Event::used("b")]);
+                    assert_eq!(decode_counts(&bytes), decode_any(&bytes));
+                    assert_eq!(decode_counts(&bytes).unwrap().events[0], event);
+                }
+            }
+        }
     }
 
     #[test]

@@ -161,19 +161,16 @@ impl Reader {
         let Some(open) = &mut self.open else { return Ok(()) };
         let end = len.min(open.segment.capacity());
         let wanted = usize::try_from(end.saturating_sub(self.at.offset)).unwrap_or(usize::MAX);
-        if self.buffer.len() < wanted {
-            self.buffer.resize(wanted, 0);
-        }
-        let bytes = self.buffer.get_mut(..wanted).unwrap_or_default();
-        let taken = open.segment.file.read_at(bytes, self.at.offset)?;
+        self.buffer.clear();
+        open.segment.file.read_into(&mut self.buffer, wanted, self.at.offset)?;
+        let taken = self.buffer.len();
         if taken < wanted && !open.read_as_sealed {
             // Cut while it was read; the next pass sees the new length.
             open.read_len = self.at.offset.saturating_add(taken as u64);
         } else {
             open.read_len = len;
         }
-        let bytes = bytes.get(..taken).unwrap_or_default();
-        let mut scan = Scan::new(&open.segment.codec, bytes, self.at.offset, sealed);
+        let mut scan = Scan::new(&open.segment.codec, &self.buffer, self.at.offset, sealed);
         let position = |offset| Position { segment: self.at.segment, offset };
         loop {
             match scan.next() {

@@ -67,6 +67,8 @@ pub struct Writer {
     voided: u64,
     /// When the append that is under way began.
     now_micros: u64,
+    /// Where the frames of the append that is under way are.
+    recorded: Vec<Position>,
     // Reused from append to append.
     payloads: Vec<u8>,
     payload_ends: Vec<usize>,
@@ -100,6 +102,7 @@ impl Writer {
             parent_synced: false,
             voided: 0,
             now_micros: 0,
+            recorded: Vec::new(),
             payloads: Vec::new(),
             payload_ends: Vec::new(),
             bytes: Vec::new(),
@@ -127,8 +130,8 @@ impl Writer {
     pub fn append_batch(&mut self, events: &[Event<'_>], durability: Durability) -> Result<Position> {
         self.begin();
         self.push(events)?;
-        let positions = self.commit(durability)?;
-        positions.last().copied().ok_or(Error::NotFound { what: "position", name: "of an empty append".into() })
+        self.commit(durability)?;
+        Ok(self.recorded.last().copied().unwrap_or_default()) // never empty: one batch was pushed and recorded
     }
 
     /// Appends several batches, each a frame that counts all or not at all, with as few writes as possible.
@@ -140,7 +143,8 @@ impl Writer {
         for events in batches {
             self.push(events)?;
         }
-        self.commit(durability)
+        self.commit(durability)?;
+        Ok(std::mem::take(&mut self.recorded))
     }
 
     /// [`append_batches`](Self::append_batches), for events that happened at these times (microseconds since the epoch).
@@ -153,7 +157,8 @@ impl Writer {
         for (time_micros, events) in batches {
             self.push_at(time_micros, events)?;
         }
-        self.commit(durability)
+        self.commit(durability)?;
+        Ok(std::mem::take(&mut self.recorded))
     }
 
     /// How many frames were void and appended again.
@@ -219,15 +224,16 @@ impl Writer {
         Ok(())
     }
 
-    /// Appends all that was pushed.
-    fn commit(&mut self, durability: Durability) -> Result<Vec<Position>> {
+    /// Appends all that was pushed; where it went is in `recorded`.
+    fn commit(&mut self, durability: Durability) -> Result<()> {
         let total = self.payload_ends.len();
         let span = tracing::trace_span!("append", frames = total, bytes = self.payloads.len());
         let _entered = span.enter();
         loop {
-            let mut recorded = Vec::with_capacity(total);
+            self.recorded.clear();
             let mut left = Vec::new();
-            if let Err(source) = self.append_frames(&mut recorded, &mut left) {
+            if let Err(source) = self.append_frames(&mut left) {
+                let recorded = std::mem::take(&mut self.recorded);
                 return Err(match source {
                     own @ (Error::Invalid { .. } | Error::NewerFormat { .. }) if recorded.is_empty() => own,
                     Error::NotAcknowledged { uncertain, source, .. } => {
@@ -237,29 +243,32 @@ impl Writer {
                 });
             }
             if durability == Durability::Process {
-                return Ok(recorded);
+                return Ok(());
             }
             match self.sync(left) {
-                Ok(Synced::Durable) => return Ok(recorded),
+                Ok(Synced::Durable) => return Ok(()),
                 // The events are in a file that no reader will ever open: they go to the log that is there now.
                 Ok(Synced::Replaced) => {}
-                Err(source) => return Err(Error::NotDurable { recorded, source: Box::new(source) }),
+                Err(source) => {
+                    let recorded = std::mem::take(&mut self.recorded);
+                    return Err(Error::NotDurable { recorded, source: Box::new(source) });
+                }
             }
         }
     }
 
     /// Appends frames until all are within the capacity of the segment they went to. Segments that were left behind
     /// with frames of this append in them go to `left`.
-    fn append_frames(&mut self, recorded: &mut Vec<Position>, left: &mut Vec<Segment>) -> Result<()> {
+    fn append_frames(&mut self, left: &mut Vec<Segment>) -> Result<()> {
         let mut fruitless = 0;
-        while recorded.len() < self.payload_ends.len() {
+        while self.recorded.len() < self.payload_ends.len() {
             if self.is_check_due() {
                 self.check_place()?;
             }
             self.open_current()?;
-            let before = recorded.len();
-            let is_sealed = self.write(recorded)?;
-            let is_in_this_segment = recorded.len() > before;
+            let before = self.recorded.len();
+            let is_sealed = self.write()?;
+            let is_in_this_segment = self.recorded.len() > before;
             if is_sealed && let Some(current) = self.current.take().filter(|_| is_in_this_segment) {
                 left.push(current.segment);
             }
@@ -276,13 +285,13 @@ impl Writer {
     }
 
     /// One write of the frames that are not recorded yet. Returns whether the segment is sealed.
-    fn write(&mut self, recorded: &mut Vec<Position>) -> Result<bool> {
+    fn write(&mut self) -> Result<bool> {
         let Some(Current { segment, end: known_end, .. }) = &mut self.current else { return Ok(false) };
         let capacity = segment.capacity();
         let max_payload_len = format::max_payload_len(segment.header.capacity);
 
         self.bytes.clear();
-        let first = recorded.len();
+        let first = self.recorded.len();
         let mut start = first.checked_sub(1).and_then(|i| self.payload_ends.get(i)).copied().unwrap_or(0);
         let mut frames = 0;
         for end in self.payload_ends.get(first..).unwrap_or_default() {
@@ -329,7 +338,7 @@ impl Writer {
                 tracing::debug!(segment = segment.header.number, offset, short = frame_end > end, "append is void");
                 break;
             }
-            recorded.push(Position { segment: segment.header.number, offset });
+            self.recorded.push(Position { segment: segment.header.number, offset });
         }
         Ok(end >= capacity)
     }

@@ -149,15 +149,41 @@ impl File {
     pub(crate) fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize> {
         let mut filled = 0;
         while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            let from = offset.saturating_add(filled as u64);
-            match fault::point("read").and_then(|()| self.file.read_at(rest, from)) {
-                Ok(0) => break,
-                Ok(taken) => filled += taken,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e).at("read", &self.path),
+            match self.read_some(|| self.file.read_at(rest, offset.saturating_add(filled as u64)))? {
+                0 => break,
+                taken => filled += taken,
             }
         }
         Ok(filled)
+    }
+
+    /// Appends `len` bytes from `offset` to `bytes`, fewer if the file ends. What is read into is not zeroed first.
+    pub(crate) fn read_into(&self, bytes: &mut Vec<u8>, len: usize, offset: u64) -> Result<()> {
+        let begin = bytes.len();
+        // What is reserved may be more than asked for, and a read fills all of it: the caller gets no more than it wants.
+        bytes.reserve_exact(len);
+        while bytes.len() - begin < len {
+            let from = offset.saturating_add((bytes.len() - begin) as u64);
+            let mut read = || {
+                let spare = rustix::buffer::spare_capacity(bytes);
+                rustix::io::pread(&self.file, spare, from).map_err(io::Error::from)
+            };
+            if self.read_some(&mut read)? == 0 {
+                break;
+            }
+        }
+        bytes.truncate(begin + len);
+        Ok(())
+    }
+
+    /// One read, repeated while a signal interrupts it.
+    fn read_some(&self, mut read: impl FnMut() -> io::Result<usize>) -> Result<usize> {
+        loop {
+            match fault::point("read").and_then(|()| read()) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                other => return other.at("read", &self.path),
+            }
+        }
     }
 
     /// Writes everything at an offset, for a descriptor without `O_APPEND` (with it, the offset would be ignored).

@@ -27,17 +27,12 @@ pub(super) fn append(writer: Writer, durability: Durability, out: &mut Output) -
     } else {
         position.map_or(Ok(()), |position| out.line(&position))
     };
-    let printed = printed.and_then(|()| out.flush());
-    outcome?;
+    outcome.and(printed)?;
     if !out.is_json() {
         let bad = if bad == 0 { String::new() } else { format!(", {}", display::count(bad, "bad line")) };
         out.message(&format!("{} appended{bad}", display::count(appended, "event")));
     }
-    match printed {
-        // A reader that went away does not make a bad line good.
-        Err(failure) if !failure.is_broken_pipe() => Err(failure),
-        _ => Ok(if bad > 0 { Exit::Usage } else { Exit::Done }),
-    }
+    Ok(if bad > 0 { Exit::Usage } else { Exit::Done })
 }
 
 /// A read returns what has arrived, so that is what is appended before the next one waits.
