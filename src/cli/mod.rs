@@ -6,6 +6,7 @@
 
 mod args;
 mod compact;
+mod cursor;
 mod demo;
 mod display;
 mod dump;

@@ -1,11 +1,13 @@
 //! `tail`: events and gaps, oldest first.
 
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
 
 use crate::cli::args::Global;
+use crate::cli::cursor::Cursor;
 use crate::cli::display;
 use crate::cli::entries;
 use crate::cli::exit::{Exit, Failure};
@@ -23,10 +25,14 @@ Examples:
   hermes-log tail
   hermes-log tail --from 3:64
   hermes-log tail --follow --from now
+  hermes-log tail --follow --cursor-file seen --json | consumer
   hermes-log tail --json | jq 'select(.event.skill == \"pdf\")'
 
 Shows what is not compacted away yet (compaction keeps what it folded for an hour); what was before
 is in the sums of `show`. Columns: position, time, origin, event, skill, details.
+
+With --cursor-file the position is saved after each batch that was printed: a consumer that is killed at any
+point goes on without loss, and repeats at most the last batch.
 
 With --json one object a line, for each event
   {\"position\": \"S:O\", \"time\": TIME, \"origin\": {\"kind\", \"process\", \"session\"},
@@ -45,6 +51,9 @@ pub(crate) struct Args {
     /// Go on as events come, until interrupted
     #[arg(short, long)]
     follow: bool,
+    /// Begin where this file says, if it is there, and keep it up to date
+    #[arg(long, value_name = "FILE")]
+    cursor_file: Option<PathBuf>,
 }
 
 /// Nobody who waits for events minds how often an empty wait ends.
@@ -58,10 +67,15 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut Output) -> Result<Exit
     let profile = global.profile()?;
     let start = args.from.unwrap_or(Start::Oldest);
     let mut tail = Tail { out, printed: 0, gaps: 0 };
-    if args.follow {
-        return tail.follow(profile.follow(start)?);
+    if let Some(path) = &args.cursor_file {
+        let cursor = Cursor::at(path);
+        let start = cursor.load()?.map_or(start, Start::At);
+        tail.follow(profile.follow(start)?, Some(&cursor), args.follow)?;
+    } else if args.follow {
+        tail.follow(profile.follow(start)?, None, true)?;
+    } else {
+        tail.scan(&profile, start)?;
     }
-    tail.scan(&profile, start)?;
     match tail.printed {
         0 => tail.out.message("no events here; what was compacted away is in the sums of `show`"),
         _ if tail.gaps > 0 => tail.out.warning(&display::count(tail.gaps, "gap")),
@@ -103,28 +117,43 @@ impl Tail<'_> {
         }
     }
 
-    /// What comes, for ever.
-    fn follow(&mut self, mut follower: Follower) -> Result<Exit, Failure> {
+    /// What is there, and with `on` what comes, until interrupted.
+    fn follow(&mut self, mut follower: Follower, cursor: Option<&Cursor>, on: bool) -> Result<(), Failure> {
+        let wait = if on { FOLLOW_WAIT } else { Duration::ZERO };
+        let mut saved = None;
         loop {
-            for followed in follower.next_batch(FOLLOW_WAIT)? {
-                match followed {
-                    Followed::Frame { position, time_micros, origin, events } => {
-                        let carried = events.is_empty().then_some(Unapplied::Payload);
-                        self.frame(position, Some(&Batch { time: time_micros, origin, events, carried }))?;
-                    }
-                    Followed::Gap(gap) => self.gap(&gap)?,
-                    Followed::Compaction { floor } if self.out.is_json() => {
-                        self.out.value(&json!({"compaction": {"floor": floor}}))?;
-                    }
-                    Followed::Compaction { floor } => {
-                        self.out.line(&format!(
-                            "{:<14}  compaction: what is before this is in a checkpoint",
-                            after(floor)
-                        ))?;
-                    }
-                }
+            let batch = follower.next_batch(wait)?;
+            let is_empty = batch.is_empty();
+            for followed in batch {
+                self.followed(followed)?;
             }
+            // Printed first, then saved: a consumer that is killed in between repeats the batch.
             self.out.flush()?;
+            if let Some(cursor) = cursor.filter(|_| saved != Some(follower.position())) {
+                follower.sync()?;
+                cursor.save(follower.position())?;
+                saved = Some(follower.position());
+            }
+            if is_empty && !on {
+                return Ok(());
+            }
+        }
+    }
+
+    fn followed(&mut self, followed: Followed) -> Result<(), Failure> {
+        match followed {
+            Followed::Frame { position, time_micros, origin, events } => {
+                let carried = events.is_empty().then_some(Unapplied::Payload);
+                self.frame(position, Some(&Batch { time: time_micros, origin, events, carried }))
+            }
+            Followed::Gap(gap) => self.gap(&gap),
+            Followed::Compaction { floor } if self.out.is_json() => {
+                self.out.value(&json!({"compaction": {"floor": floor}}))
+            }
+            Followed::Compaction { floor } => {
+                let first = after(floor);
+                self.out.line(&format!("{first:<14}  compaction: what is before this is in a checkpoint"))
+            }
         }
     }
 
