@@ -203,7 +203,7 @@ fn followed(item: &Item<'_>) -> Option<Followed> {
 
 fn floor(profile: &Profile) -> Result<u64> {
     match Folder::open(&profile.log_folder(), profile.options().allow_network_fs, false) {
-        Ok(folder) => Ok(folder.list()?.floor(None)),
+        Ok(folder) => Ok(folder.list()?.floor(&[])),
         Err(e) if e.is_not_found() => Ok(0),
         Err(e) => Err(e),
     }
@@ -237,7 +237,7 @@ pub(crate) fn reader(profile: &Profile, from: Option<Position>) -> Result<Option
     if at.segment < oldest.segment {
         return Err(Error::PositionCompacted { position: at, oldest });
     }
-    let mut reader = Reader::new(folder, at, checkpoint.log_id, damaged);
+    let mut reader = Reader::new(folder, at, checkpoint.log_id, damaged.into_iter().collect());
     reader.read_retained(salts);
     Ok(Some((reader, oldest)))
 }

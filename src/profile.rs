@@ -160,7 +160,7 @@ impl Profile {
     pub(crate) fn unfolded_len(&self) -> Result<u64> {
         let folder = Folder::open(&self.log_folder(), self.options.allow_network_fs, false)?;
         let listing = folder.list()?;
-        let floor = listing.floor(None);
+        let floor = listing.floor(&[]);
         let sealed = listing.segments.iter().filter(|n| **n > floor && Some(**n) != listing.highest_segment());
         let mut len = 0;
         for number in sealed {

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::event::batch::{self, Batch};
 use crate::follow;
 use crate::log::checkpoint;
-use crate::log::folder::Folder;
+use crate::log::folder::{Folder, MOST_ATTEMPTS};
 use crate::log::format::FIRST_FRAME_OFFSET;
 use crate::log::reader::{Ended, Item, Reader};
 use crate::log::{Gap, Position};
@@ -108,8 +108,17 @@ impl Verified {
     }
 }
 
-/// Reads every checkpoint, every segment above the older one, and `.usage.json`. Changes nothing.
+/// See [`Profile::verify`]. A compaction that overtakes it makes it begin again.
 pub(crate) fn verify(profile: &Profile, mut progress: impl FnMut(Position)) -> Result<Verified> {
+    for _ in 0..MOST_ATTEMPTS {
+        if let Some(verified) = verify_once(profile, &mut progress)? {
+            return Ok(verified);
+        }
+    }
+    Err(Error::Unsettled { path: profile.log_folder(), attempts: MOST_ATTEMPTS })
+}
+
+fn verify_once(profile: &Profile, progress: &mut impl FnMut(Position)) -> Result<Option<Verified>> {
     let place = profile.place();
     let mut found = Verified {
         snapshot_problems: FoundFile::read(&place.snapshot)?.problems,
@@ -117,37 +126,41 @@ pub(crate) fn verify(profile: &Profile, mut progress: impl FnMut(Position)) -> R
         ..Verified::default()
     };
     let folder = match Folder::open(&place.folder, place.allow_network_fs, false) {
-        Err(e) if e.is_not_found() => return Ok(found),
+        Err(e) if e.is_not_found() => return Ok(Some(found)),
         other => other?,
     };
-    let (mut oldest, mut newest) = (None, None);
+    let (mut older, mut newest) = (None, None);
     for floor in folder.list()?.checkpoints {
         match checkpoint::read(&folder, floor) {
             Ok(Some(read)) => {
                 found.checkpoints.push(floor);
-                oldest = newest.take();
-                newest = Some(read);
+                older = newest.replace(read);
             }
             Ok(None) => found.damaged_checkpoints.push(floor),
-            Err(e) if e.is_not_found() => {} // removed by a compaction meanwhile
+            Err(e) if e.is_not_found() => return Ok(None), // removed by a compaction meanwhile
             Err(e) => return Err(e),
         }
     }
-    let newest_floor = newest.as_ref().map_or(0, |newest| newest.floor);
-    // From the older checkpoint, nothing above which was ever deleted: what the newest covers is read once more.
-    let (start, ignored) = match oldest {
-        Some(older) => (older, Some(newest_floor)),
-        None => (newest.take().unwrap_or_default(), None),
+    // From the older checkpoint, above which nothing was ever deleted: what the newest covers is read once more. For R2
+    // the newest does not count then, and damaged ones never do.
+    let mut ignored = found.damaged_checkpoints.clone();
+    let covered = match &newest {
+        Some(newest) if older.is_some() => newest.floor,
+        _ => 0,
     };
+    ignored.extend((covered > 0).then_some(covered));
+    let (start, compared) = match older {
+        Some(older) => (older, newest),
+        None => (newest.unwrap_or_default(), None),
+    };
+
     let mut state = State::decode(&start.state).unwrap_or_default();
-    let frames_before = (state.frames(), state.events());
+    let (frames, events) = (state.frames(), state.events());
     let at = Position { segment: start.floor.saturating_add(1), offset: FIRST_FRAME_OFFSET };
     let mut reader = Reader::new(folder, at, start.log_id, ignored);
-    if ignored.is_some() {
-        reader.read_until(newest_floor);
-    }
-    let mut pass = |reader: &mut Reader, state: &mut State, found: &mut Verified| {
-        reader.poll(|item| match item {
+    let mut read_until = |segment, reader: &mut Reader, state: &mut State, found: &mut Verified| {
+        reader.read_until(segment);
+        let ended = reader.poll(|item| match item {
             Item::Frame { position, payload } => {
                 state.apply_frame(position, payload);
                 progress(position);
@@ -158,19 +171,23 @@ pub(crate) fn verify(profile: &Profile, mut progress: impl FnMut(Position)) -> R
             }
             Item::Void(_) => found.voids += 1,
             Item::Opened { number, salt, .. } => state.apply_opened(number, salt),
-        })
+        });
+        ended.map(|ended| ended == Ended::AtEnd)
     };
-    let ended = pass(&mut reader, &mut state, &mut found)?;
-    if let (Some(newest), Ended::AtEnd) = (&newest, ended) {
+    if let Some(newest) = compared {
+        if !read_until(covered, &mut reader, &mut state, &mut found)? {
+            return Ok(None);
+        }
         found.checkpoint_agrees = Some(state.encode() == newest.state);
-        reader.read_until(u64::MAX);
-        pass(&mut reader, &mut state, &mut found)?;
     }
-    found.frames = state.frames().saturating_sub(frames_before.0);
-    found.events = state.events().saturating_sub(frames_before.1);
+    if !read_until(u64::MAX, &mut reader, &mut state, &mut found)? {
+        return Ok(None);
+    }
+    found.frames = state.frames().saturating_sub(frames);
+    found.events = state.events().saturating_sub(events);
     found.carried = state.carried();
     found.position = reader.position();
-    Ok(found)
+    Ok(Some(found))
 }
 
 impl View {

@@ -10,7 +10,7 @@ use crate::cli::display;
 use crate::cli::entries;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::Output;
-use crate::cli::segment::{Item, Seal, SegmentFile};
+use crate::cli::segment::{self, Item, Seal, SegmentFile};
 use crate::event::Line;
 use crate::event::batch::{self, Batch};
 use crate::log::format::{KNOWN_FEATURES, UnverifiedHeader, VERSION};
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut Output) -> Result<Exit
 
 fn path(segment: &str, global: &Global) -> Result<PathBuf, Failure> {
     match segment.parse::<u64>() {
-        Ok(number) => Ok(global.profile()?.log_folder().join(format!("{number:020}.seg"))),
+        Ok(number) => Ok(segment::path(&global.profile()?, number)),
         Err(_) if segment.ends_with(".seg") || segment.contains('/') => Ok(PathBuf::from(segment)),
         Err(_) => {
             let found = display::escape(segment);

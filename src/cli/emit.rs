@@ -12,6 +12,7 @@ use crate::cli::output::Output;
 use crate::error::Error;
 use crate::event::{Event, Origin, State};
 use crate::log::writer::Durability;
+use crate::view::records::check_fields;
 
 pub(crate) const HELP: &str = "\
 Examples:
@@ -132,6 +133,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut Output) -> Result<Exit
         return lines::append(profile.writer(origin)?, durability, out);
     };
     event.validate()?; // before anything is made
+    check_fields(&event)?;
     let position = profile.writer(origin)?.append(&event, durability)?;
     if out.is_json() {
         out.value(&json!({"position": position.to_string()}))?;

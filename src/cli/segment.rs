@@ -10,6 +10,7 @@ use crate::log::format::{
 };
 use crate::log::scan::{Found, Reason, Scan};
 use crate::log::{Gap, Position};
+use crate::profile::Profile;
 use crate::sys::file::{self, File};
 
 pub(super) struct SegmentFile {
@@ -37,6 +38,11 @@ pub(super) enum Item<'a> {
     Frame { offset: u64, header: UnverifiedHeader, payload: &'a [u8] },
     Gap(Gap),
     Void { offset: u64, header: UnverifiedHeader },
+}
+
+/// Where a segment of the profile is, or would be.
+pub(super) fn path(profile: &Profile, number: u64) -> PathBuf {
+    profile.log_folder().join(format!("{number:020}.seg"))
 }
 
 impl SegmentFile {

@@ -36,9 +36,9 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    /// The highest number that a checkpoint carries, `ignored` left out: a damaged one that is not yet set aside.
-    pub(crate) fn floor(&self, ignored: Option<u64>) -> u64 {
-        self.checkpoints.iter().rev().find(|n| Some(**n) != ignored).copied().unwrap_or(0)
+    /// The highest number that a checkpoint carries, `ignored` left out: damaged ones that are not yet set aside.
+    pub(crate) fn floor(&self, ignored: &[u64]) -> u64 {
+        self.checkpoints.iter().rev().find(|floor| !ignored.contains(floor)).copied().unwrap_or(0)
     }
 
     pub(crate) fn has_segment(&self, number: u64) -> bool {
@@ -123,7 +123,7 @@ impl Folder {
     }
 
     /// The floor in this listing, or the highest that this process ever saw.
-    pub(crate) fn floor(&mut self, listing: &Listing, ignored: Option<u64>) -> u64 {
+    pub(crate) fn floor(&mut self, listing: &Listing, ignored: &[u64]) -> u64 {
         self.known_floor = self.known_floor.max(listing.floor(ignored));
         self.known_floor
     }
@@ -256,6 +256,6 @@ mod tests {
         assert_eq!(listing.segments, [2, 10]);
         assert_eq!(listing.checkpoints, [7]);
         assert_eq!(listing.unpublished.len(), 1);
-        assert_eq!((listing.floor(None), listing.floor(Some(7))), (7, 0));
+        assert_eq!((listing.floor(&[]), listing.floor(&[7])), (7, 0));
     }
 }

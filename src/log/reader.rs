@@ -46,8 +46,8 @@ pub(crate) enum Ended {
 pub(crate) struct Reader {
     folder: Folder,
     at: Position,
-    /// A damaged newest checkpoint, which does not count for R2.
-    damaged_checkpoint: Option<u64>,
+    /// Damaged checkpoints, which do not count for R2.
+    ignored: Vec<u64>,
     log_id: Option<[u8; 16]>,
     open: Option<Open>,
     /// The last segment to read, for a compactor.
@@ -60,7 +60,7 @@ pub(crate) struct Reader {
 impl Clone for Reader {
     /// The clone opens the segment again: a descriptor's offset is not shared.
     fn clone(&self) -> Reader {
-        let mut clone = Reader::new(self.folder.clone(), self.at, self.log_id, self.damaged_checkpoint);
+        let mut clone = Reader::new(self.folder.clone(), self.at, self.log_id, self.ignored.clone());
         clone.until = self.until;
         clone.salts.clone_from(&self.salts);
         clone
@@ -79,22 +79,8 @@ struct Open {
 
 impl Reader {
     /// A reader that begins at `at`; segments at or below the floor are never used.
-    pub(crate) fn new(
-        folder: Folder,
-        at: Position,
-        log_id: Option<[u8; 16]>,
-        damaged_checkpoint: Option<u64>,
-    ) -> Reader {
-        Reader {
-            folder,
-            at,
-            damaged_checkpoint,
-            log_id,
-            open: None,
-            until: u64::MAX,
-            salts: BTreeMap::new(),
-            buffer: Vec::new(),
-        }
+    pub(crate) fn new(folder: Folder, at: Position, log_id: Option<[u8; 16]>, ignored: Vec<u64>) -> Reader {
+        Reader { folder, at, ignored, log_id, open: None, until: u64::MAX, salts: BTreeMap::new(), buffer: Vec::new() }
     }
 
     /// Where the next byte is read. While bytes are pending it stays before them.
@@ -203,7 +189,7 @@ impl Reader {
             Opened::Absent => self.absent(number, sink),
             opened => {
                 let listing = self.folder.list()?;
-                if number <= self.folder.floor(&listing, self.damaged_checkpoint) && !self.is_retained(&opened) {
+                if number <= self.folder.floor(&listing, &self.ignored) && !self.is_retained(&opened) {
                     return Ok(Some(Ended::Compacted));
                 }
                 self.accept(opened, listing.segment_above(number).is_some(), sink)
@@ -262,7 +248,7 @@ impl Reader {
                 Err(e) if e.is_not_found() => return Ok(Some(Ended::Replaced)),
                 other => other?,
             };
-            if self.folder.floor(&listing, self.damaged_checkpoint) >= number {
+            if self.folder.floor(&listing, &self.ignored) >= number {
                 return Ok(Some(Ended::Compacted));
             }
             if listing.has_segment(number) {
@@ -272,7 +258,7 @@ impl Reader {
                 // n-1 is full and nobody has needed n yet. A segment above the floor is never deleted by us: if n-1 is
                 // gone and not covered, somebody took the folder away.
                 let before = number.saturating_sub(1);
-                let is_replaced = before > listing.floor(self.damaged_checkpoint) && !listing.has_segment(before);
+                let is_replaced = before > listing.floor(&self.ignored) && !listing.has_segment(before);
                 return Ok(Some(if is_replaced { Ended::Replaced } else { Ended::AtEnd }));
             };
             if !told_missing {
@@ -287,7 +273,7 @@ impl Reader {
             // Two listings are not enough: n can be compacted away during the second, which then misses the new
             // checkpoints. The third, which R2 asks for after this open, cannot.
             let listing = self.folder.list()?;
-            if self.folder.floor(&listing, self.damaged_checkpoint) >= number {
+            if self.folder.floor(&listing, &self.ignored) >= number {
                 return Ok(Some(Ended::Compacted));
             }
             for missing in (number..above).take(MOST_MISSING_REPORTED) {

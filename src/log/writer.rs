@@ -361,7 +361,7 @@ impl Writer {
         // Asked after the place: only what was sealed before it was gone can have been folded.
         let is_folded = current.segment.is_sealed()?
             && match self.folder.list() {
-                Ok(listing) => listing.floor(None) >= number,
+                Ok(listing) => listing.floor(&[]) >= number,
                 Err(e) if e.is_not_found() => false,
                 Err(e) => return Err(e),
             };
@@ -392,7 +392,7 @@ impl Writer {
             if listing.checkpoints.is_empty() {
                 checkpoint::publish_empty(&self.folder)?;
             }
-            let floor = self.folder.floor(&listing, None);
+            let floor = self.folder.floor(&listing, &[]);
             let Some(number) = listing.highest_segment().filter(|n| *n > floor) else {
                 let lineage = self.lineage(&listing.segments)?;
                 segment::create(&self.folder, floor.saturating_add(1), lineage)?;
@@ -400,7 +400,7 @@ impl Writer {
             };
             let opened = segment::open(&self.folder, number, Access::Append)?;
             let listing = self.folder.list()?;
-            if number <= self.folder.floor(&listing, None) || listing.segment_above(number).is_some() {
+            if number <= self.folder.floor(&listing, &[]) || listing.segment_above(number).is_some() {
                 continue; // Compacted away meanwhile, or no longer the highest.
             }
             match opened {

@@ -41,6 +41,8 @@ pub struct View {
     policy: Policy,
     state: Arc<State>,
     overlay: Arc<Overlay>,
+    /// Up to where the log was read when the overlay was laid over it; `None`: over another state.
+    overlay_at: Option<Position>,
     /// `None` while there is no log.
     reader: Option<Reader>,
     log_id: Option<[u8; 16]>,
@@ -73,6 +75,7 @@ impl View {
             policy,
             state: Arc::default(),
             overlay: Arc::default(),
+            overlay_at: None,
             reader: None,
             log_id: None,
             floor: 0,
@@ -93,7 +96,7 @@ impl View {
         view.log_id = checkpoint.log_id;
         view.floor = checkpoint.floor;
         let at = Position { segment: checkpoint.floor.saturating_add(1), offset: FIRST_FRAME_OFFSET };
-        view.reader = Some(Reader::new(folder, at, checkpoint.log_id, damaged));
+        view.reader = Some(Reader::new(folder, at, checkpoint.log_id, damaged.into_iter().collect()));
         Ok(view)
     }
 
@@ -113,8 +116,8 @@ impl View {
     pub fn refresh(&mut self) -> Result<()> {
         let span = tracing::trace_span!("refresh");
         let _entered = span.enter();
-        let is_new = self.read_log()?;
-        self.read_snapshot(is_new)
+        self.read_log()?;
+        self.read_snapshot()
     }
 
     /// Refreshes until the event at `position` is in the view.
@@ -211,21 +214,19 @@ impl View {
         self.log_id
     }
 
-    /// Folds what is new in the log. Returns whether anything was.
-    pub(crate) fn read_log(&mut self) -> Result<bool> {
-        let position = self.position();
+    /// Folds what is new in the log.
+    pub(crate) fn read_log(&mut self) -> Result<()> {
         if self.reader.is_some() && self.poll()? == Ended::AtEnd {
-            return Ok(self.position() != position);
+            return Ok(());
         }
         // From the newest checkpoint, and all that is above it, before any of it shows: no value goes backwards.
         for _ in 0..MOST_ATTEMPTS {
             let mut fresh = View::load(self.place.clone(), self.policy)?;
             fresh.read_until(self.until);
             if fresh.poll()? == Ended::AtEnd {
-                let was_there = self.reader.is_some() || fresh.reader.is_some();
                 fresh.overlay = std::mem::take(&mut self.overlay);
                 *self = fresh;
-                return Ok(was_there);
+                return Ok(());
             }
         }
         Err(Error::Unsettled { path: self.place.folder.clone(), attempts: MOST_ATTEMPTS })
@@ -260,31 +261,38 @@ impl View {
 
     /// What the file has beyond the base now. The newest `external` event, its temporary file, the file, then the first
     /// two again; if either changed, once more; after a few tries the external part stays as it was.
-    fn read_snapshot(&mut self, log_is_new: bool) -> Result<()> {
+    fn read_snapshot(&mut self) -> Result<()> {
         const TRIES: u32 = 5;
         let snapshot = &self.place.snapshot;
         if self.overlay.is_of(file::stat_if_there(snapshot)?, self.state.lineage()) {
-            if log_is_new && self.overlay.has_differences() {
-                Arc::make_mut(&mut self.overlay).lay_over(&self.state, self.policy);
+            if self.overlay_at != Some(self.position()) {
+                self.lay_over();
             }
             return Ok(());
         }
         for _ in 0..TRIES {
             let lineage = self.state.lineage().clone();
             let temporary_exists = overlay::temporary_exists(&self.place.snapshot, &lineage.temporary)?;
-            let mut overlay = Overlay::read(&self.place.snapshot, &lineage, temporary_exists)?;
+            let overlay = Overlay::read(&self.place.snapshot, &lineage, temporary_exists)?;
             self.read_log()?;
             if lineage.temporary == self.state.lineage().temporary
                 && temporary_exists == overlay::temporary_exists(&self.place.snapshot, &lineage.temporary)?
             {
-                overlay.lay_over(&self.state, self.policy);
                 self.overlay = Arc::new(overlay);
+                self.lay_over();
                 return Ok(());
             }
         }
         tracing::debug!("compactions kept coming, the external part stays as it was");
-        Arc::make_mut(&mut self.overlay).lay_over(&self.state, self.policy);
+        self.lay_over();
         Ok(())
+    }
+
+    fn lay_over(&mut self) {
+        if self.overlay.has_differences() {
+            Arc::make_mut(&mut self.overlay).lay_over(&self.state, self.policy);
+        }
+        self.overlay_at = Some(self.position());
     }
 }
 

@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 use memchr::memmem;
 use serde_json::{Map, Number, Value};
 
+use crate::error::{Error, Result};
+use crate::event::Event;
+
 mod scan;
 mod text;
 mod time;
@@ -124,7 +127,7 @@ fn correct(bytes: &[u8], found: &mut Found) {
 }
 
 /// What a known field is meant to hold, if that is not what it holds. `null` is an absent count and an absent pin.
-fn meaning(field: &str, value: &Value) -> Option<Value> {
+pub(crate) fn meaning(field: &str, value: &Value) -> Option<Value> {
     match value {
         Value::Null if field == "state" => Some(Value::from("active")),
         Value::Null => None,
@@ -147,6 +150,23 @@ fn meaning(field: &str, value: &Value) -> Option<Value> {
         }
         _ if field == "state" && !value.is_string() => Some(Value::from("active")),
         _ => None,
+    }
+}
+
+/// Refuses an event that sets a known field to what it cannot hold.
+///
+/// # Errors
+/// [`Error::Invalid`]
+pub fn check_fields(event: &Event<'_>) -> Result<()> {
+    let Event::Fields { set, .. } = event else { return Ok(()) };
+    let set: Map<String, Value> = serde_json::from_str(set).unwrap_or_default(); // else the event is refused anyway
+    match set.iter().find(|(field, value)| meaning(field, value).is_some()) {
+        None => Ok(()),
+        Some((field, value)) => Err(Error::Invalid {
+            what: "field",
+            found: format!("{field} = {value}"),
+            allowed: "a word for state, true or false for pinned, null or an ISO 8601 time for created_at and archived_at",
+        }),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::event::{Counter, Event, Origin, State as Lifecycle};
 use crate::log::{Gap, Position};
 use crate::view::external::{Difference, External, Lineage};
 use crate::view::policy::Policy;
-use crate::view::records::Records;
+use crate::view::records::{Records, meaning};
 use crate::view::skill::{Skill, SkillView};
 
 /// As many gaps are remembered one by one; more are only counted (their bytes are in `damaged/`).
@@ -179,7 +179,8 @@ impl State {
         let Ok(set) = serde_json::from_str::<serde_json::Map<String, Value>>(set) else { return };
         let skill = self.skill(name, time);
         for (field, value) in set.into_iter().filter(|(field, _)| !Counter::is_counted(field)) {
-            skill.set(&field, value);
+            // As it would be read from the file: a compaction must not change what it means.
+            skill.set(&field, meaning(&field, &value).unwrap_or(value));
         }
         for field in unset.iter().map(AsRef::as_ref).filter(|field| !Counter::is_counted(field)) {
             skill.unset(field);

@@ -56,7 +56,7 @@ impl Books {
 }
 
 /// What one process said.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Run {
     pub(super) name: String,
     /// By skill.

@@ -12,6 +12,7 @@ pub(crate) mod writer;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
@@ -21,7 +22,7 @@ use crate::cli::args::Global;
 use crate::cli::display;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::Output;
-use crate::cli::segment::{Item, SegmentFile};
+use crate::cli::segment::{self, Item, SegmentFile};
 use crate::compact::{CompactOptions, Compaction};
 use crate::error::{Error, Result};
 use crate::log::writer::Options;
@@ -105,10 +106,11 @@ struct Report {
 
 fn work(args: &Args, profile: &Profile, before: &Books, bar: &ProgressBar) -> Result<Report, Failure> {
     let capacity = profile.options().capacity.unwrap_or(CAPACITY);
-    let first_segment = profile.view()?.position().segment;
+    let is_new = !profile.log_folder().is_dir();
+    let last_before = if is_new { 0 } else { profile.view()?.position().segment };
     let (acknowledged, is_done) = (AtomicU64::new(0), AtomicBool::new(false));
     let (acknowledged, is_done) = (&acknowledged, &is_done);
-    let (slots, compactions, duration) = std::thread::scope(|scope| {
+    let (runs, mut compactions, duration) = std::thread::scope(|scope| {
         let start = Instant::now();
         let slots: Vec<_> = (0..args.processes)
             .map(|number| {
@@ -126,23 +128,23 @@ fn work(args: &Args, profile: &Profile, before: &Books, bar: &ProgressBar) -> Re
             }
             Ok::<_, Failure>(compactions)
         });
-        let slots: Result<Vec<_>, Failure> = slots.into_iter().map(join).collect();
+        let ended: Vec<_> = slots.into_iter().map(ScopedJoinHandle::join).collect();
         let duration = start.elapsed();
-        is_done.store(true, Ordering::Relaxed);
-        join(compactor).and_then(|compactions| Ok((slots?, compactions, duration)))
+        is_done.store(true, Ordering::Relaxed); // before a panic goes on, else the compactor would too
+        let compactions = passed_on(compactor.join())?;
+        let runs = ended.into_iter().map(passed_on).collect::<Result<Vec<_>, Failure>>()?;
+        Ok::<_, Failure>((runs.concat(), compactions, duration))
     })?;
 
     bar.set_message("comparing");
     let folded = Books::of(profile)?;
-    let mut compactions = compactions;
     compactions.run(profile)?;
     let compacted = Books::of(profile)?;
     let snapshot = Books::of_snapshot(profile)?;
-    let runs = slots.into_iter().flatten().collect();
     Ok(Report {
         verdict: Verdict::reach(runs, before, &[folded, compacted, snapshot]),
         processes: args.processes,
-        segments_created: profile.view()?.position().segment.saturating_sub(first_segment),
+        segments_created: profile.view()?.position().segment.saturating_sub(last_before),
         compactions,
         duration,
         home: profile.home().to_owned(),
@@ -156,8 +158,8 @@ fn share(events: u64, processes: u32, number: u32) -> u64 {
 }
 
 /// A panic of a thread goes on in this one.
-fn join<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+fn passed_on<T>(ended: std::thread::Result<T>) -> T {
+    ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// The compactor that never pauses.
@@ -184,7 +186,7 @@ impl Compactions {
 fn voided(profile: &Profile, done: &Compaction) -> Result<u64> {
     let mut voided = 0;
     for number in (done.floor.saturating_sub(done.segments_folded)..=done.floor).skip(1) {
-        let segment = match SegmentFile::read(&profile.log_folder().join(format!("{number:020}.seg"))) {
+        let segment = match SegmentFile::read(&segment::path(profile, number)) {
             Err(Error::NotFound { .. }) => continue,
             other => other?,
         };

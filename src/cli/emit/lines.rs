@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::event::{Event, Line};
 use crate::log::Position;
 use crate::log::writer::{Durability, Writer};
+use crate::view::records::check_fields;
 
 /// One read, and so one batch: a pipe's size.
 const CHUNK_LEN: usize = 64 << 10;
@@ -159,7 +160,8 @@ impl Stream<'_> {
 }
 
 fn decode(line: &str) -> Result<Event<'static>, String> {
-    Line::decode(line.trim_end()).map_err(|e| e.to_string())
+    let event = Line::decode(line.trim_end()).map_err(|e| e.to_string())?;
+    check_fields(&event).map(|()| event).map_err(|e| e.to_string())
 }
 
 fn is_invalid(error: &Error) -> bool {
@@ -173,7 +175,9 @@ fn is_invalid(error: &Error) -> bool {
 /// What is in the log all the same: always the first ones of a call.
 fn recorded(error: &Error) -> &[Position] {
     match error {
-        Error::NotRecorded { recorded, .. } | Error::NotDurable { recorded, .. } => recorded,
+        Error::NotRecorded { recorded, .. }
+        | Error::NotDurable { recorded, .. }
+        | Error::NotAcknowledged { recorded, .. } => recorded,
         _ => &[],
     }
 }
