@@ -35,6 +35,7 @@
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 pub mod budgets;
+#[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod cli;
 pub mod compact;
