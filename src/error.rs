@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::log::Position;
@@ -163,21 +164,21 @@ pub enum Error {
     },
 
     /// The log cannot be written now. What was emitted is kept, and tried again.
-    #[error("the log cannot be written, {frames} frames are kept and tried again: {reason}")]
+    #[error("the log cannot be written, {frames} frames are kept and tried again: {source}")]
     Waiting {
         /// Frames that wait.
         frames: usize,
         /// Why.
-        reason: String,
+        source: Arc<Error>,
     },
 
     /// The log could not be written for so long that events were given up.
-    #[error("events were given up: no more than {bound} are kept while the log cannot be written: {reason}")]
+    #[error("events were given up: no more than {bound} are kept while the log cannot be written: {source}")]
     GivenUp {
         /// How many are kept.
         bound: usize,
         /// Why the log could not be written.
-        reason: String,
+        source: Arc<Error>,
     },
 
     /// A position did not become visible in time.
@@ -214,6 +215,7 @@ impl Error {
             Error::NotRecorded { source, .. }
             | Error::NotDurable { source, .. }
             | Error::NotAcknowledged { source, .. } => source.io(),
+            Error::Waiting { source, .. } | Error::GivenUp { source, .. } => source.io(),
             _ => None,
         }
     }

@@ -1,6 +1,7 @@
 //! What the holder of the emitter's lock works on: the writer, and what could not be written yet.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
@@ -81,7 +82,7 @@ struct Failing {
     /// When to try again, and how long to wait after that.
     due: Instant,
     pause: Duration,
-    error: Error,
+    error: Arc<Error>,
     /// Whether events were given up already.
     gives_up: bool,
 }
@@ -152,7 +153,7 @@ impl Core {
         }
         match &self.failing {
             Some(failing) if !self.backlog.is_empty() => {
-                Err(Error::Waiting { frames: self.backlog.len(), reason: failing.error.to_string() })
+                Err(Error::Waiting { frames: self.backlog.len(), source: Arc::clone(&failing.error) })
             }
             _ => Ok(()),
         }
@@ -162,11 +163,13 @@ impl Core {
     fn enqueue(&mut self) {
         let time_micros = sys::now_micros();
         let max_len = self.writer.as_mut().and_then(|writer| writer.max_payload_len().ok()).unwrap_or(FRAME_LEN);
+        let most_events = (self.backlog_len / 4).max(1);
         let mut frame = Vec::new();
         let mut len = 0;
         for event in self.merged.take() {
             let event_len = EVENT_OVERHEAD_LEN + event.text_len();
-            if len + event_len > max_len.min(FRAME_LEN) && !frame.is_empty() {
+            let is_full = len + event_len > max_len.min(FRAME_LEN) || frame.len() >= most_events;
+            if is_full && !frame.is_empty() {
                 self.backlog.push_back(Waiting { time_micros, events: std::mem::take(&mut frame) });
                 len = 0;
             }
@@ -195,7 +198,7 @@ impl Core {
                         (BACKOFF.0, false)
                     }
                 };
-                self.failing = Some(Failing { due: Instant::now() + pause, pause, error, gives_up });
+                self.failing = Some(Failing { due: Instant::now() + pause, pause, error: Arc::new(error), gives_up });
                 return self.give_up();
             }
         }
@@ -225,7 +228,7 @@ impl Core {
             Err(error) if uncertain > 0 => {
                 let events = self.leave_backlog(uncertain);
                 self.counters.unacknowledged += events;
-                self.lose(events, error);
+                self.lose(events, Error::NotAcknowledged { recorded: Vec::new(), uncertain, source: Box::new(error) });
                 Ok(())
             }
             // The frame at the front is too large for this log's capacity.
@@ -252,7 +255,7 @@ impl Core {
         if self.counters.waiting <= self.backlog_len as u64 {
             return;
         }
-        let error = Error::GivenUp { bound: self.backlog_len, reason: failing.error.to_string() };
+        let error = Error::GivenUp { bound: self.backlog_len, source: Arc::clone(&failing.error) };
         if !std::mem::replace(&mut failing.gives_up, true) {
             tracing::warn!(%error);
         }

@@ -353,9 +353,9 @@ impl Writer {
     /// and deleted, which is only compaction, else the folder was replaced.
     fn check_place(&mut self) -> Result<Place> {
         let Some(current) = &mut self.current else { return Ok(Place::Kept) };
-        current.checked_micros = self.now_micros;
         let number = current.segment.header.number;
         if current.segment.file.len()? >= current.end && current.segment.is_in_place()? {
+            current.checked_micros = self.now_micros; // not after an error: then the next append asks again
             return Ok(Place::Kept);
         }
         // Asked after the place: only what was sealed before it was gone can have been folded.
