@@ -70,7 +70,7 @@ pub struct Compactor {
     pub error_pending: bool,
     /// The external event of this run, NONE before c4 and without the snapshot.
     pub external: u8,
-    /// Only with the design's order: this run has published already.
+    /// Only with the earlier order: this run has published already.
     pub published: bool,
     /// The older and the newest checkpoint of the listing; names to delete.
     pub older: u8,

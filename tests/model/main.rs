@@ -1,4 +1,4 @@
-//! Explicit-state model of the log, its compaction and the snapshot (design.md sections 3 and 5).
+//! Explicit-state model of the log, its compaction and the snapshot.
 //!
 //! The search visits every state that some order of system calls can lead to, one call a step; any process
 //! may stop for ever after any step. It is small on purpose: few processes, few events, segments that hold

@@ -3,7 +3,7 @@
 /// Order of the steps around the snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
-    /// design.md section 5: seal, checkpoint, then external event and rename.
+    /// The order of an earlier design: seal, checkpoint, then external event and rename.
     SealFirst,
     /// External event, rename, then seal and checkpoint (c1 to c10 as written in compactor.rs).
     ExternalFirst,

@@ -67,7 +67,7 @@ fn a_death_anywhere_changes_no_value() {
     let situations = [EXTERNAL, CRASHED, TEMP_IS_EVIDENCE, LOCK_BUSY, DELETED];
     holds("snapshot, 2 increments, death", &config, &situations);
     holds("the same, rename last", &config.without(rename_last), &situations);
-    holds("the same, design's order", &config.without(|r| r.order = Order::SealFirst), &situations);
+    holds("the same, in the earlier order", &config.without(|r| r.order = Order::SealFirst), &situations);
 }
 
 #[test]
@@ -94,11 +94,11 @@ fn two_compactors_without_their_lock_are_kept_apart_by_the_usage_lock() {
     holds("snapshot, 2 compactors, lock lost", &config, &[EXTERNAL, LOCK_BUSY, EXISTS]);
 }
 
-/// P5. In the design's order the newest external event is in no checkpoint until the next run.
+/// P5. In the earlier order the newest external event is in no checkpoint until the next run.
 #[test]
 fn a_damaged_frame_between_runs_needs_the_external_event_in_the_checkpoint() {
     let config = Config { damaged_frames: 1, damage_while_compacting: false, ..base() };
-    fails("design's order, damaged frame between runs", &config.without(|r| r.order = Order::SealFirst), "twice");
+    fails("earlier order, damaged frame between runs", &config.without(|r| r.order = Order::SealFirst), "twice");
     holds("external first, damaged frame between runs", &config, &[DAMAGED, EXTERNAL, DELETED]);
 }
 
