@@ -1,4 +1,4 @@
-//! Writes `corpus/<target>/seed-*`, from which the fuzzer starts: `cargo +nightly run --bin seeds` in this folder.
+//! Writes `corpus/<target>/seed-*`, from which the fuzzer starts: `cargo run --example seeds` in this folder.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ fn write(home: &Path) -> Result<(), Box<dyn std::error::Error>> {
             number += 1;
             seed("segment_scan", number, &segment)?;
             for (at, payload) in payloads(&segment).into_iter().enumerate() {
-                seed("payload", at, payload)?;
+                seed("payload", at, &payload)?;
             }
             let torn: Vec<u8> = [&segment[..200], &segment[230..], &[0; 64][..]].concat();
             seed("segment_scan", number + 100, &torn)?;
@@ -66,14 +66,14 @@ fn write(home: &Path) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn payloads(segment: &[u8]) -> Vec<&[u8]> {
+fn payloads(segment: &[u8]) -> Vec<Vec<u8>> {
     use hermes_log::log::format::{FIRST_FRAME_OFFSET, FrameCodec, SEGMENT_HEADER_LEN, SegmentHeader};
     use hermes_log::log::scan::{Found, Scan};
     let Ok(header) = SegmentHeader::decode(segment) else { return Vec::new() };
     let codec = FrameCodec::new(&header);
     let mut scan = Scan::new(&codec, &segment[SEGMENT_HEADER_LEN..], FIRST_FRAME_OFFSET, false);
     std::iter::from_fn(|| match scan.next() {
-        Found::Frame { payload, .. } => Some(payload),
+        Found::Frame { payload, .. } => Some(payload.to_vec()),
         _ => None,
     })
     .collect()

@@ -165,11 +165,14 @@ impl Scene {
         };
         // A process without this program loses what is in a damaged file.
         if json(&self.profile).is_some() {
-            let before = count(&self.values, "external");
-            bump(&self.profile, "external");
-            let after = records(&self.profile.view().unwrap());
-            assert_eq!(count(&after, "external"), before + 1, "bumped {what}");
-            self.values.insert("external".into(), after["external"].clone());
+            // One that only others count, and one that has events which the snapshot has not yet.
+            for skill in ["external", "c"] {
+                let before = count(&self.values, skill);
+                bump(&self.profile, skill);
+                let after = records(&self.profile.view().unwrap());
+                assert_eq!(count(&after, skill), before + 1, "{skill} bumped {what}");
+                self.values.insert(skill.into(), after[skill].clone());
+            }
             self.check(&format!("after a bump {what}"));
         }
         for round in 0..2 {

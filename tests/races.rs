@@ -9,7 +9,9 @@ use std::path::Path;
 use hermes_log::{Durability, Event, Options, Origin, Profile, View, Writer};
 use rustix::process::Signal;
 
-use support::processes::{Stood, Task, Worker, at_once, places, profile, quick_places, records, tell, used, wait_for_go};
+use support::processes::{
+    Stood, Task, Worker, at_once, places, profile, quick_places, records, tell, used, wait_for_go,
+};
 
 const CAPACITY: u32 = 4096;
 
@@ -258,8 +260,7 @@ fn a_reader_that_is_stopped_at_any_call_never_goes_backwards_and_misses_nothing(
                 others.compact();
             }
             reader.signal(Signal::CONT);
-            let told: Vec<u64> =
-                std::iter::from_fn(|| reader.told()).filter_map(|line| line.parse().ok()).collect();
+            let told: Vec<u64> = std::iter::from_fn(|| reader.told()).filter_map(|line| line.parse().ok()).collect();
             let [first, second] = told[..] else { panic!("{told:?}") };
             assert!(first >= before && second == others.appended, "{told:?} of {}, call {call}", others.appended);
         }

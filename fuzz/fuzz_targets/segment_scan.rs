@@ -7,8 +7,7 @@ use hermes_log::log::scan::{Found, Scan};
 use libfuzzer_sys::fuzz_target;
 
 /// The salt of the seeds, and of every segment whose header the fuzzer broke: else no frame would be valid.
-const HEADER: SegmentHeader =
-    SegmentHeader { capacity: MIN_CAPACITY, log_id: [7; 16], number: 1, salt: 1, created: 1 };
+const HEADER: SegmentHeader = SegmentHeader { capacity: MIN_CAPACITY, log_id: [7; 16], number: 1, salt: 1, created: 1 };
 
 fuzz_target!(|bytes: &[u8]| {
     let header = SegmentHeader::decode(bytes).unwrap_or(HEADER);

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hermes_log::{Emitter, EmitterOptions, Error, Event, Origin, Profile};
-use tracing::Level;
 use tracing::field::{Field, Visit};
-use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Level, Metadata, Subscriber};
 
 use super::processes::{HANG, Random};
 
@@ -36,7 +36,12 @@ pub fn flush_until_all_is_in_the_log(emitter: &Emitter) {
 
 /// Whether the log cannot be written, and events are kept.
 pub fn is_waiting(emitter: &Emitter) -> bool {
-    matches!(emitter.flush(Duration::from_millis(20)), Err(Error::Waiting { .. }))
+    loop {
+        match emitter.flush(Duration::from_millis(20)) {
+            Err(Error::FlushTimeout { .. }) => {} // somebody else was about to find out
+            outcome => return matches!(outcome, Err(Error::Waiting { .. })),
+        }
+    }
 }
 
 /// Waits for something that comes by itself.
@@ -82,7 +87,7 @@ pub struct Reports(Arc<Mutex<Vec<String>>>);
 impl Reports {
     pub fn listen() -> Reports {
         let reports = Reports::default();
-        tracing::subscriber::set_global_default(tracing_subscriber::registry().with(reports.clone())).unwrap();
+        tracing::subscriber::set_global_default(reports.clone()).unwrap();
         reports
     }
 
@@ -96,14 +101,25 @@ impl Reports {
     }
 }
 
-impl<S: tracing::Subscriber> Layer<S> for Reports {
-    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
-        if *event.metadata().level() <= Level::INFO {
-            let mut line = Line(String::new());
-            event.record(&mut line);
-            self.0.lock().unwrap().push(line.0);
-        }
+impl Subscriber for Reports {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && *metadata.level() <= Level::INFO
     }
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut line = Line(String::new());
+        event.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
 }
 
 struct Line(String);
