@@ -155,7 +155,7 @@ impl Crowd {
                 .collect();
             // Now and then a new one, from a checkpoint.
             refreshes += 1;
-            if refreshes % 64 == 0 {
+            if refreshes.is_multiple_of(64) {
                 view = self.profile.view().unwrap();
             } else {
                 view.refresh().unwrap();

@@ -30,6 +30,9 @@ pub enum Unapplied {
     Payload,
 }
 
+/// The smallest event that counts: a header that claims more of them than there is room for asks for no memory.
+const MIN_COUNT_LEN: usize = b"\x81\xa4used\x92\xa1a\x01".len();
+
 #[derive(Deserialize)]
 struct Strict<'a>(u64, #[serde(borrow)] Origin<'a>, #[serde(borrow)] Vec<Event<'a>>);
 
@@ -100,7 +103,7 @@ fn decode_counts(payload: &[u8]) -> Option<Batch<'_>> {
         None => text(rest).map(|(session, rest)| (Some(session.into()), rest))?,
     };
     let (count, mut rest) = array(rest)?;
-    let mut events = Vec::with_capacity(rest.len().min(count as usize));
+    let mut events = Vec::with_capacity((count as usize).min(rest.len() / MIN_COUNT_LEN));
     for _ in 0..count {
         let (kind, after) = text(rest.strip_prefix(b"\x81")?)?;
         let (skill, after) = text(after.strip_prefix(b"\x92")?)?;

@@ -405,15 +405,15 @@ impl Writer {
             }
             match opened {
                 Opened::Absent => {}
-                Opened::Segment(segment) if !segment.is_sealed()? => {
+                Opened::Segment(segment) => {
                     let end = segment.file.len()?;
-                    self.current =
-                        Some(Current { segment, end, checked_micros: self.now_micros, folder_synced: false });
-                    return Ok(());
-                }
-                Opened::Segment(sealed) => {
-                    let capacity = self.options.capacity.unwrap_or(sealed.header.capacity);
-                    let lineage = Lineage { log_id: sealed.header.log_id, capacity };
+                    if end < segment.capacity() {
+                        self.current =
+                            Some(Current { segment, end, checked_micros: self.now_micros, folder_synced: false });
+                        return Ok(());
+                    }
+                    let capacity = self.options.capacity.unwrap_or(segment.header.capacity);
+                    let lineage = Lineage { log_id: segment.header.log_id, capacity };
                     segment::create(&self.folder, number.saturating_add(1), lineage)?;
                 }
                 Opened::Bad { .. } => {

@@ -175,7 +175,7 @@ fn a_panic_that_unwinds_through_the_host_still_writes() {
             (0..500).for_each(|_| emitter.emit(Event::used("pdf")));
             std::panic::resume_unwind(Box::new("a thread is broken"));
         };
-        threads.spawn(broken).join().map(|()| ()).unwrap_err();
+        threads.spawn(broken).join().unwrap_err();
     });
     emitter.emit(Event::used("pdf"));
     emitter.flush(HANG).unwrap();
