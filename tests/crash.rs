@@ -186,7 +186,7 @@ impl Scene {
             assert_eq!(self.in_snapshot(), self.values, "the snapshot after compaction {round} {what}");
             append(&self.profile, 3);
             let view = self.profile.view().unwrap();
-            let added = records(&view).iter().map(|(name, _)| count(&records(&view), name)).sum::<u64>();
+            let added = records(&view).keys().map(|name| count(&records(&view), name)).sum::<u64>();
             assert_eq!(added, self.values.keys().map(|name| count(&self.values, name)).sum::<u64>() + 3, "{what}");
             self.values = records(&view);
         }

@@ -196,7 +196,7 @@ fn who_is_too_far_behind_is_told_so_and_starts_from_the_view_without_loss() {
     let mut pairs = thread::scope(|threads| {
         let append = threads.spawn(|| {
             let mut writer = home.writer();
-            for number in 1..=appended {
+            for number in 1_u64..=appended {
                 writer.append(&Event::used("b"), Durability::Process).unwrap();
                 if number.is_multiple_of(100) {
                     home.profile.compact(&retaining()).unwrap();

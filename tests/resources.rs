@@ -216,6 +216,9 @@ struct Place {
     copy: PathBuf,
 }
 
+/// What is done to the folder: its name, how, and what is left of the events.
+type Way = (&'static str, fn(&Place), u64);
+
 impl Place {
     fn new(place: &Path) -> Place {
         let home = tempfile::tempdir_in(place).unwrap();
@@ -234,7 +237,7 @@ impl Place {
     }
 
     /// How the folder is taken away, and how many events are in the one that is there afterwards.
-    const WAYS: [(&str, fn(&Place), u64); 4] = [
+    const WAYS: [Way; 4] = [
         ("deleted", |place| fs::remove_dir_all(place.profile.log_folder()).unwrap(), 0),
         ("moved", |place| fs::rename(place.profile.log_folder(), place.home.path().join("moved")).unwrap(), 0),
         ("restored", Place::restore, 2),

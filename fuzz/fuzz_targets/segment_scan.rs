@@ -33,7 +33,9 @@ fuzz_target!(|bytes: &[u8]| {
     let mut longer = bytes.clone();
     longer.resize(longer.len().max(header.capacity.min(1 << 20) as usize) + 100, 0);
     if header.capacity <= 1 << 20 {
-        assert_eq!(scan(&codec, &longer, FIRST_FRAME_OFFSET, true), sealed, "zeros up to the capacity");
+        // (Where the scan ends is the end of what it was given.)
+        let finds = |finds: Finds| finds.into_iter().map(|(found, _)| found).collect::<Vec<_>>();
+        assert_eq!(finds(scan(&codec, &longer, FIRST_FRAME_OFFSET, true)), finds(sealed), "zeros up to the capacity");
     }
 });
 
