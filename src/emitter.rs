@@ -1,6 +1,6 @@
 //! For agents that must not wait even a microsecond: events go into a bounded channel, a background thread appends them.
 //!
-//! Whoever holds the [`Core`]'s lock drains the channel and appends, in the channel's order: usually the background
+//! Whoever holds the `Core`'s lock drains the channel and appends, in the channel's order: usually the background
 //! thread, at a [`flush`](Emitter::flush) or a full channel the caller. So nothing is dropped and nothing is reordered.
 
 mod core;

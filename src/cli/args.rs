@@ -26,7 +26,7 @@ pub(crate) struct Global {
     /// Home of the profile [default: $HERMES_HOME, else ~/.hermes]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) home: Option<PathBuf>,
-    /// Profile by its name: `default`, or one of <root>/profiles
+    /// Profile by its name: `default`, or one of ROOT/profiles
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) profile: Option<String>,
     /// Print JSON; on stderr too, as {"error": TEXT, "exit": CODE} and {"warning": TEXT}

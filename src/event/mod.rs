@@ -136,7 +136,7 @@ pub enum Event<'a> {
         #[serde(borrow)]
         skill: Cow<'a, str>,
     },
-    /// A part of what the compactor found in `.usage.json` and wrote there, see [`crate::compact::external`].
+    /// A part of what the compactor found in `.usage.json` and wrote there, see [`crate::view::external`].
     /// It takes effect with its last part.
     External {
         #[serde(borrow)]

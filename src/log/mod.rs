@@ -1,7 +1,7 @@
 //! The log: segments that every process appends to and nobody locks.
 //!
-//! [`format`] is the authority on bytes, [`scan`] finds frames and gaps in them; [`folder`] knows names and the floor
-//! (rule R2), [`segment`] opens and creates, [`writer`] appends (rule R1), [`reader`] reads in order.
+//! [`mod@format`] is the authority on bytes, [`scan`] finds frames and gaps in them; `folder` knows names and the floor
+//! (rule R2), `segment` opens and creates, [`writer`] appends (rule R1), [`reader`] reads in order.
 
 pub(crate) mod checkpoint;
 pub(crate) mod folder;

@@ -1,7 +1,7 @@
 //! Fault injection: the n-th system call fails, is cut short, stops the process or kills it.
 //!
 //! A plan is a list `CALL@N=ACTION` or `CALL@N+=ACTION` (from the n-th on, for good), separated by `;`. `CALL` is a name
-//! used in [`super::file`] or `any`; `ACTION` is `ENOSPC`, `EIO`, `EMFILE`, `EACCES`, `kill`, `stop` or, for `write`,
+//! used in `super::file` or `any`; `ACTION` is `ENOSPC`, `EIO`, `EMFILE`, `EACCES`, `kill`, `stop` or, for `write`,
 //! `short:BYTES`. The environment variable `HERMES_LOG_FAULT` arms a process, [`arm`] the calling thread.
 
 use std::cell::RefCell;
