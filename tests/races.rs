@@ -1,6 +1,8 @@
 //! Promises P1, P3, P4 at the worst moments: a process is stopped at each of its system calls in turn, others append and
 //! compact meanwhile as if it were not there, and then it goes on.
 
+#![allow(unsafe_code)] // fork
+
 mod support;
 
 use std::fs;
@@ -38,6 +40,7 @@ fn worker() {
             view.refresh().unwrap();
             tell(&used(&view, "other").to_string());
         }
+        "fork" => fork_with_an_open_writer(&profile),
         role => panic!("no such role: {role}"),
     }
 }
@@ -277,4 +280,43 @@ fn a_log_of_another_capacity_is_continued_by_everybody() {
         others.append();
     }
     others.check(300, "two capacities");
+}
+
+const FORKED: u64 = 2000;
+
+#[test]
+fn a_writer_that_a_child_inherits_counts_exactly_in_both() {
+    for place in places() {
+        for _ in 0..5 {
+            let mut others = Others::at(&place);
+            let mut parent = Worker::start("fork", others.home.path(), &others.words(&[]), "");
+            while parent.told().is_some_and(|told| told != "over") {
+                others.compact();
+            }
+            assert_eq!(parent.stand(), Stood::Done);
+            others.check(2 * FORKED + 1, "parent and child");
+        }
+    }
+}
+
+/// Parent and child append at the same time; on one descriptor each would take the other's offset for its own.
+fn fork_with_an_open_writer(profile: &Profile) {
+    let mut writer = profile.writer(Origin::here("session")).unwrap();
+    writer.append(&Event::used("stopped"), Durability::Process).unwrap();
+    // SAFETY: the child appends, and leaves by `_exit`.
+    let child = unsafe { libc::fork() };
+    for n in 0..FORKED {
+        writer.append(&Event::used("stopped"), Durability::Process).unwrap();
+        if child != 0 && n.is_multiple_of(100) {
+            tell("going on");
+        }
+    }
+    if child == 0 {
+        // SAFETY: ends this process at once.
+        unsafe { libc::_exit(0) }
+    }
+    let child = rustix::process::Pid::from_raw(child).unwrap();
+    let (_, status) = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty()).unwrap().unwrap();
+    assert_eq!(status.exit_status(), Some(0));
+    tell("over");
 }
