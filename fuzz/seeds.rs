@@ -68,10 +68,10 @@ fn write(home: &Path) -> Result<(), Box<dyn std::error::Error>> {
 
 fn payloads(segment: &[u8]) -> Vec<Vec<u8>> {
     use hermes_log::log::format::{FIRST_FRAME_OFFSET, FrameCodec, SEGMENT_HEADER_LEN, SegmentHeader};
-    use hermes_log::log::scan::{Found, Scan};
+    use hermes_log::log::scan::{End, Found, Scan};
     let Ok(header) = SegmentHeader::decode(segment) else { return Vec::new() };
     let codec = FrameCodec::new(&header);
-    let mut scan = Scan::new(&codec, &segment[SEGMENT_HEADER_LEN..], FIRST_FRAME_OFFSET, false);
+    let mut scan = Scan::new(&codec, &segment[SEGMENT_HEADER_LEN..], FIRST_FRAME_OFFSET, End::Live);
     std::iter::from_fn(|| match scan.next() {
         Found::Frame { payload, .. } => Some(payload.to_vec()),
         _ => None,

@@ -8,7 +8,7 @@ use std::path::Path;
 use hashbrown::HashMap;
 use hermes_log::event::batch;
 use hermes_log::log::format::{FIRST_FRAME_OFFSET, FRAME_OVERHEAD_LEN, SEGMENT_HEADER_LEN};
-use hermes_log::log::scan::{Found, Scan};
+use hermes_log::log::scan::{End, Found, Scan};
 use hermes_log::{CompactOptions, Counter, Durability, Event, Origin};
 
 use crate::append::INLINED;
@@ -97,7 +97,7 @@ fn fold_from_memory(segment: &[u8]) -> u64 {
         last: [u64; 3],
     }
     let codec = codec_of(segment);
-    let mut scan = Scan::new(&codec, &segment[SEGMENT_HEADER_LEN..], FIRST_FRAME_OFFSET, false);
+    let mut scan = Scan::new(&codec, &segment[SEGMENT_HEADER_LEN..], FIRST_FRAME_OFFSET, End::Live);
     let mut skills = HashMap::<String, Skill>::new();
     let mut events = 0;
     while let Found::Frame { payload, .. } = scan.next() {

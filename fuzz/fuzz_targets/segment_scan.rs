@@ -5,7 +5,7 @@
 use hermes_log::log::format::{
     FIRST_FRAME_OFFSET, FrameCodec, MARKER, MIN_CAPACITY, SEGMENT_HEADER_LEN, SegmentHeader,
 };
-use hermes_log::log::scan::{Found, Scan};
+use hermes_log::log::scan::{End, Found, Scan};
 use libfuzzer_sys::fuzz_target;
 
 /// The salt of the seeds, and of every segment whose header the fuzzer broke: else no frame would be valid.
@@ -15,21 +15,28 @@ fuzz_target!(|bytes: &[u8]| {
     let header = SegmentHeader::decode(bytes).unwrap_or(HEADER);
     let bytes = repaired(bytes, &header);
     let codec = FrameCodec::new(&header);
-    let live = scan(&codec, &bytes, FIRST_FRAME_OFFSET, false);
-    let sealed = scan(&codec, &bytes, FIRST_FRAME_OFFSET, true);
+    let live = scan(&codec, &bytes, FIRST_FRAME_OFFSET, End::Live);
+    let sealed = scan(&codec, &bytes, FIRST_FRAME_OFFSET, End::Sealed);
     assert_eq!(sealed.get(..live.len()), Some(&live[..]), "a seal changes nothing that was found before");
     for (at, (_, end)) in live.iter().enumerate() {
-        assert_eq!(scan(&codec, &bytes, *end, false), live[at + 1..], "taken up at {end}, live");
-        assert_eq!(scan(&codec, &bytes, *end, true), sealed[at + 1..], "taken up at {end}, sealed");
+        assert_eq!(scan(&codec, &bytes, *end, End::Live), live[at + 1..], "taken up at {end}, live");
+        assert_eq!(scan(&codec, &bytes, *end, End::Sealed), sealed[at + 1..], "taken up at {end}, sealed");
+    }
+    // A beginning of what is there already shows a beginning of what is found, whatever stands inside a frame.
+    for cut in
+        [3, 2, 1].map(|part| bytes.len().saturating_sub(1) / part).into_iter().filter(|cut| *cut >= SEGMENT_HEADER_LEN)
+    {
+        let chunk = scan(&codec, &bytes[..cut], FIRST_FRAME_OFFSET, End::More);
+        assert_eq!(live.get(..chunk.len()), Some(&chunk[..]), "a chunk of {cut} bytes");
     }
     // A reader that came earlier saw a beginning of the file: what it found is final.
     // (But for a frame inside a frame, which no writer makes: 0xFF never occurs in a text.)
     let cuts = if has_nested(&codec, &bytes) { &[][..] } else { &[3, 2, 1][..] };
     for cut in cuts.iter().map(|part| bytes.len().saturating_sub(1) / part) {
         if cut >= SEGMENT_HEADER_LEN {
-            let earlier = scan(&codec, &bytes[..cut], FIRST_FRAME_OFFSET, false);
+            let earlier = scan(&codec, &bytes[..cut], FIRST_FRAME_OFFSET, End::Live);
             let end = earlier.last().map_or(FIRST_FRAME_OFFSET, |(_, end)| *end);
-            let resumed = scan(&codec, &bytes, end, true);
+            let resumed = scan(&codec, &bytes, end, End::Sealed);
             assert_eq!(frames(&earlier) + frames(&resumed), frames(&sealed), "read up to {cut} and then on");
         }
     }
@@ -39,23 +46,27 @@ fuzz_target!(|bytes: &[u8]| {
     if header.capacity <= 1 << 20 {
         // (Where the scan ends is the end of what it was given.)
         let finds = |finds: Finds| finds.into_iter().map(|(found, _)| found).collect::<Vec<_>>();
-        assert_eq!(finds(scan(&codec, &longer, FIRST_FRAME_OFFSET, true)), finds(sealed), "zeros up to the capacity");
+        assert_eq!(
+            finds(scan(&codec, &longer, FIRST_FRAME_OFFSET, End::Sealed)),
+            finds(sealed),
+            "zeros up to the capacity"
+        );
     }
 });
 
 /// A frame, or what else was found there, and where the scan went on.
 type Finds = Vec<(String, u64)>;
 
-fn scan(codec: &FrameCodec, segment: &[u8], base: u64, sealed: bool) -> Finds {
+fn scan(codec: &FrameCodec, segment: &[u8], base: u64, end: End) -> Finds {
     let bytes = segment.get(base as usize..).unwrap_or_default();
     let limit = (segment.len() as u64).min(u64::from(codec.capacity())).max(base);
-    let mut scan = Scan::new(codec, bytes, base, sealed);
+    let mut scan = Scan::new(codec, bytes, base, end);
     let mut finds = Vec::new();
     loop {
         let before = scan.offset();
         let found = match scan.next() {
-            Found::Sealed if sealed => break,
-            Found::Pending if !sealed => break,
+            Found::Sealed if end == End::Sealed => break,
+            Found::Pending if end != End::Sealed => break,
             Found::Frame { offset, payload } => {
                 assert_eq!(codec.decode(&segment[offset as usize..limit as usize]), Some(payload));
                 assert_eq!(offset, before);
@@ -73,7 +84,7 @@ fn scan(codec: &FrameCodec, segment: &[u8], base: u64, sealed: bool) -> Finds {
 /// Whether a frame's payload holds a marker.
 fn has_nested(codec: &FrameCodec, segment: &[u8]) -> bool {
     let bytes = segment.get(FIRST_FRAME_OFFSET as usize..).unwrap_or_default();
-    let mut scan = Scan::new(codec, bytes, FIRST_FRAME_OFFSET, true);
+    let mut scan = Scan::new(codec, bytes, FIRST_FRAME_OFFSET, End::Sealed);
     loop {
         match scan.next() {
             Found::Frame { payload, .. } if payload.windows(2).any(|pair| pair == MARKER) => return true,

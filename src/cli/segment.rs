@@ -8,7 +8,7 @@ use crate::log::format::{
     self, BadHeader, FIRST_FRAME_OFFSET, FRAME_HEADER_LEN, FrameCodec, SEGMENT_HEADER_LEN, SegmentHeader,
     UnverifiedHeader,
 };
-use crate::log::scan::{Found, Reason, Scan};
+use crate::log::scan::{End, Found, Reason, Scan};
 use crate::log::{Gap, Position};
 use crate::profile::Profile;
 use crate::sys::file::{self, File};
@@ -82,7 +82,8 @@ impl SegmentFile {
         let Ok(header) = self.header else { return 0 };
         let codec = FrameCodec::new(&header);
         let frames = self.bytes.get(SEGMENT_HEADER_LEN..).unwrap_or_default();
-        let mut scan = Scan::new(&codec, frames, FIRST_FRAME_OFFSET, self.seal != Seal::Live);
+        let end = if self.seal == Seal::Live { End::Live } else { End::Sealed };
+        let mut scan = Scan::new(&codec, frames, FIRST_FRAME_OFFSET, end);
         loop {
             let item = match scan.next() {
                 Found::Frame { offset, payload } => Item::Frame { offset, header: self.frame_header(offset), payload },

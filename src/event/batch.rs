@@ -105,14 +105,14 @@ fn decode_counts(payload: &[u8]) -> Option<Batch<'_>> {
     let (count, mut rest) = array(rest)?;
     let mut events = Vec::with_capacity((count as usize).min(rest.len() / MIN_COUNT_LEN));
     for _ in 0..count {
-        let (kind, after) = text(rest.strip_prefix(b"\x81")?)?;
+        let (kind, after) = string(rest.strip_prefix(b"\x81")?)?;
         let (skill, after) = text(after.strip_prefix(b"\x92")?)?;
         let (count, after) = unsigned(after)?;
         let skill = skill.into();
         events.push(match kind {
-            "used" => Event::Used { skill, count },
-            "viewed" => Event::Viewed { skill, count },
-            "patched" => Event::Patched { skill, count },
+            b"used" => Event::Used { skill, count },
+            b"viewed" => Event::Viewed { skill, count },
+            b"patched" => Event::Patched { skill, count },
             _ => return None,
         });
         rest = after;
@@ -236,9 +236,16 @@ fn array(bytes: &[u8]) -> Option<(u32, &[u8])> {
     }
 }
 
-/// A string, if there is one. "str format family".
+/// A string, if there is one.
 #[inline]
 fn text(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let (text, rest) = string(bytes)?;
+    Some((std::str::from_utf8(text).ok()?, rest))
+}
+
+/// A string's bytes. "str format family".
+#[inline]
+fn string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (first, rest) = bytes.split_first()?;
     let (len, rest) = match first {
         0xa0..=0xbf => (u32::from(first & 0x1f), rest),
@@ -246,8 +253,7 @@ fn text(bytes: &[u8]) -> Option<(&str, &[u8])> {
         0xda => big_endian(rest, 2)?,
         _ => return None,
     };
-    let (text, rest) = rest.split_at_checked(len as usize)?;
-    Some((std::str::from_utf8(text).ok()?, rest))
+    rest.split_at_checked(len as usize)
 }
 
 /// A number from zero, if there is one. "int format family".

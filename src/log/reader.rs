@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::log::folder::{Folder, MOST_ATTEMPTS};
 use crate::log::format::{FIRST_FRAME_OFFSET, SegmentHeader};
-use crate::log::scan::{Found, Reason, Scan};
+use crate::log::scan::{End, Found, Reason, Scan};
 use crate::log::segment::{self, Access, Opened, Segment};
 use crate::log::{Gap, Position};
 
@@ -14,6 +14,8 @@ use crate::log::{Gap, Position};
 const PLACE_CHECK: Duration = Duration::from_secs(1);
 /// A run of missing segments is reported one by one up to this many; a file with an absurd number makes no endless report.
 const MOST_MISSING_REPORTED: usize = 64;
+/// So much is read at once: it stays in the processor's cache while it is folded.
+const CHUNK_LEN: usize = 256 << 10;
 /// A buffer that grew over this is given back after a refresh.
 const KEPT_BUFFER_LEN: usize = 64 << 10;
 
@@ -146,34 +148,42 @@ impl Reader {
     fn read_open(&mut self, len: u64, sealed: bool, sink: &mut impl FnMut(Item<'_>)) -> Result<()> {
         let Some(open) = &mut self.open else { return Ok(()) };
         let end = len.min(open.segment.capacity());
-        let wanted = usize::try_from(end.saturating_sub(self.at.offset)).unwrap_or(usize::MAX);
-        self.buffer.clear();
-        open.segment.file.read_into(&mut self.buffer, wanted, self.at.offset)?;
-        let taken = self.buffer.len();
-        if taken < wanted && !open.read_as_sealed {
-            // Cut while it was read; the next pass sees the new length.
-            open.read_len = self.at.offset.saturating_add(taken as u64);
-        } else {
-            open.read_len = len;
-        }
-        let mut scan = Scan::new(&open.segment.codec, &self.buffer, self.at.offset, sealed);
-        let position = |offset| Position { segment: self.at.segment, offset };
+        let segment = self.at.segment;
+        let position = |offset| Position { segment, offset };
+        let mut chunk_len = CHUNK_LEN;
         loop {
-            match scan.next() {
-                Found::Frame { offset, payload } => {
-                    sink(Item::Frame { position: position(offset), payload });
-                    self.at.offset = scan.offset();
+            let chunk_offset = self.at.offset;
+            let left = usize::try_from(end.saturating_sub(chunk_offset)).unwrap_or(usize::MAX);
+            let wanted = left.min(chunk_len);
+            self.buffer.clear();
+            open.segment.file.read_into(&mut self.buffer, wanted, chunk_offset)?;
+            let taken = self.buffer.len();
+            let is_last = wanted == left || taken < wanted;
+            let end_of_chunk = match (is_last, sealed) {
+                (false, _) => End::More,
+                (true, false) => End::Live,
+                (true, true) => End::Sealed,
+            };
+            let mut scan = Scan::new(&open.segment.codec, &self.buffer, chunk_offset, end_of_chunk);
+            loop {
+                match scan.next() {
+                    Found::Frame { offset, payload } => sink(Item::Frame { position: position(offset), payload }),
+                    Found::Gap { offset, len, reason } => {
+                        sink(Item::Gap(Gap { position: position(offset), len: Some(len), reason }));
+                    }
+                    Found::Void { offset } => sink(Item::Void(position(offset))),
+                    Found::Sealed | Found::Pending => break,
                 }
-                Found::Gap { offset, len, reason } => {
-                    sink(Item::Gap(Gap { position: position(offset), len: Some(len), reason }));
-                    self.at.offset = scan.offset();
-                }
-                Found::Void { offset } => {
-                    sink(Item::Void(position(offset)));
-                    self.at.offset = scan.offset();
-                }
-                Found::Sealed | Found::Pending => return Ok(()),
+                self.at.offset = scan.offset();
             }
+            if is_last {
+                // Cut while it was read: the next pass sees the new length.
+                let is_cut = taken < wanted && !open.read_as_sealed;
+                open.read_len = if is_cut { chunk_offset.saturating_add(taken as u64) } else { len };
+                return Ok(());
+            }
+            // Without any frame in it, a chunk is the beginning of a longer stretch.
+            chunk_len = if self.at.offset > chunk_offset { CHUNK_LEN } else { chunk_len.saturating_mul(2) };
         }
     }
 

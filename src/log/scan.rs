@@ -70,7 +70,7 @@ pub enum Found<'a> {
     },
     /// The end of a sealed segment.
     Sealed,
-    /// The end of a live segment, for now. What stands at the offset may still become a frame.
+    /// The end of a live segment, for now, or of what was read. What stands at the offset may still become a frame.
     Pending,
 }
 
@@ -81,16 +81,27 @@ pub struct Scan<'a> {
     /// Offset in the segment of the first of `bytes`.
     base: u64,
     at: usize,
-    sealed: bool,
+    end: End,
     ended: bool,
+}
+
+/// What lies behind the bytes of a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Nothing yet: the end of a live segment's file.
+    Live,
+    /// Nothing ever: the end of a sealed segment, or of one that counts as sealed.
+    Sealed,
+    /// More bytes of the file, which were not read yet. What could reach into them is pending.
+    More,
 }
 
 impl<'a> Scan<'a> {
     /// `bytes` stand at `base` in the segment. They are cut at the capacity here: what lies beyond is never looked at.
     #[must_use]
-    pub fn new(codec: &'a FrameCodec, bytes: &'a [u8], base: u64, sealed: bool) -> Scan<'a> {
+    pub fn new(codec: &'a FrameCodec, bytes: &'a [u8], base: u64, end: End) -> Scan<'a> {
         let room = usize::try_from(u64::from(codec.capacity()).saturating_sub(base)).unwrap_or(usize::MAX);
-        Scan { codec, bytes: bytes.get(..room).unwrap_or(bytes), base, at: 0, sealed, ended: false }
+        Scan { codec, bytes: bytes.get(..room).unwrap_or(bytes), base, at: 0, end, ended: false }
     }
 
     /// Where the next call looks, in bytes from the start of the segment.
@@ -121,7 +132,7 @@ impl<'a> Scan<'a> {
             self.at += len;
             return Found::Gap { offset, len: len as u64, reason: reason(rest, len, self.codec.capacity()) };
         }
-        if !self.sealed {
+        if self.end != End::Sealed {
             return Found::Pending;
         }
         // What the file lacks up to the capacity counts as zeros, so it makes no difference whether somebody has
@@ -144,11 +155,31 @@ impl<'a> Scan<'a> {
     /// Distance to the next valid frame, searched from the byte after the first: never from where a header that does
     /// not check out says that it ends.
     fn next_frame(&self, rest: &[u8]) -> Option<usize> {
+        if self.reaches_out(rest) {
+            return None;
+        }
         let finder = memchr::memmem::Finder::new(&MARKER);
-        finder
-            .find_iter(rest.get(1..)?)
-            .map(|found| found + 1)
-            .find(|at| rest.get(*at..).and_then(|candidate| self.codec.decode(candidate)).is_some())
+        let markers = finder.find_iter(rest.get(1..)?).map(|found| found + 1);
+        for at in markers {
+            let candidate = rest.get(at..)?;
+            if self.codec.decode(candidate).is_some() {
+                return Some(at);
+            }
+            if self.reaches_out(candidate) {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Whether this may be a frame that ends in what was not read yet. What stands inside it is then not looked at.
+    fn reaches_out(&self, candidate: &[u8]) -> bool {
+        if self.end != End::More {
+            return false;
+        }
+        let header = UnverifiedHeader::decode(candidate);
+        let is_cut = candidate.len() < FRAME_HEADER_LEN && header.marked;
+        is_cut || (header.is_plausible(self.codec.capacity()) && header.frame_len() > candidate.len() as u64)
     }
 }
 

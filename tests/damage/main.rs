@@ -8,5 +8,6 @@ mod files;
 mod future;
 mod modes;
 mod oracle;
+mod pieces;
 mod stretches;
 mod tails;
