@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::event::Counter;
-use crate::view::json_text;
 use crate::view::policy::Policy;
-use crate::view::records::{Record, Records, format_time, parse_time};
+use crate::view::records::{self, Record, Records, format_time, parse_time};
 use crate::view::skill::clamp;
 
 /// What an `external` event carries, as JSON text, in as many parts as the frames' size asks for.
@@ -63,21 +62,42 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// The newest `external` event, as far as it is needed to find the base.
+/// The newest `external` event, as far as it is needed to find the base. The records are kept as the text that Hermes
+/// would write: a file that nobody touched is known by comparing bytes, and nothing is parsed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Lineage {
     pub(crate) temporary: String,
-    #[serde(with = "json_text")]
-    pub(crate) before: Arc<Records>,
-    #[serde(with = "json_text")]
-    pub(crate) after: Arc<Records>,
+    before: Arc<str>,
+    after: Arc<str>,
 }
 
 impl Lineage {
-    /// The records that the file on disk descends from. A digest could not decide this: an external writer may have
-    /// written since, on either.
-    pub(crate) fn base(&self, temporary_exists: bool) -> &Records {
-        if temporary_exists { &self.before } else { &self.after }
+    pub(crate) fn new(temporary: String, before: &Records, after: &Records) -> Lineage {
+        let text = |records| String::from_utf8(records::encode(records)).unwrap_or_default().into();
+        Lineage { temporary, before: text(before), after: text(after) }
+    }
+
+    /// What the file on disk descends from. A digest could not decide this: an external writer may have written since,
+    /// on either.
+    pub(crate) fn base(&self, temporary_exists: bool) -> Base<'_> {
+        Base(if temporary_exists { &self.before } else { &self.after })
+    }
+}
+
+/// The base, as text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Base<'a>(&'a str);
+
+impl Base<'_> {
+    /// Whether a file of these bytes is the base to the letter. (Before the first event there is no base, and an empty
+    /// file is a damaged one.)
+    pub(crate) fn is(self, bytes: &[u8]) -> bool {
+        !bytes.is_empty() && self.0.as_bytes() == bytes
+    }
+
+    pub(crate) fn records(self) -> Records {
+        // Written by `encode`, under a checkpoint's checksum; empty before the first event.
+        serde_json::from_str(self.0).unwrap_or_default()
     }
 }
 

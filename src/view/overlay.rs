@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 
 use crate::error::Result;
 use crate::sys::file::{self, File, Stat};
-use crate::view::external::{self, Difference, Lineage};
+use crate::view::external::{self, Base, Difference, Lineage};
 use crate::view::policy::Policy;
 use crate::view::records::{self, Problem, Records};
 use crate::view::skill::Skill;
@@ -36,6 +36,11 @@ pub(crate) struct FoundFile {
 impl FoundFile {
     /// Reads the file. Not there is nothing; unreadable is an error, never nothing.
     pub(crate) fn read(snapshot: &Path) -> Result<FoundFile> {
+        FoundFile::read_bytes(snapshot).map(FoundFile::decode)
+    }
+
+    /// The same, without a look at what the bytes say.
+    fn read_bytes(snapshot: &Path) -> Result<FoundFile> {
         let file = match File::open_read(snapshot) {
             Err(e) if e.is_not_found() => return Ok(FoundFile::default()),
             other => other?,
@@ -44,8 +49,15 @@ impl FoundFile {
         let mut bytes = vec![0; usize::try_from(stat.len).unwrap_or(usize::MAX)];
         let len = file.read_at(&mut bytes, 0)?;
         bytes.truncate(len);
-        let records::Found { records, problems } = records::decode(&bytes);
-        Ok(FoundFile { stat: Some(stat), bytes, records, problems })
+        Ok(FoundFile { stat: Some(stat), bytes, ..FoundFile::default() })
+    }
+
+    fn decode(self) -> FoundFile {
+        if self.stat.is_none() {
+            return self;
+        }
+        let records::Found { records, problems } = records::decode(&self.bytes);
+        FoundFile { records, problems, ..self }
     }
 
     /// When the file was written, which is when what others did in it arrived.
@@ -54,11 +66,11 @@ impl FoundFile {
     }
 
     /// What was done to it since `base`. A file that is not there, or damaged, says nothing about what it lacks.
-    pub(crate) fn differences(&self, base: &Records) -> Vec<Difference> {
+    pub(crate) fn differences(&self, base: Base<'_>) -> Vec<Difference> {
         if self.stat.is_none() {
             return Vec::new();
         }
-        external::differences(base, &self.records, self.problems.is_empty(), self.arrival_micros())
+        external::differences(&base.records(), &self.records, self.problems.is_empty(), self.arrival_micros())
     }
 }
 
@@ -84,10 +96,16 @@ impl Overlay {
 
     /// Reads the file and compares it with its base.
     pub(crate) fn read(snapshot: &Path, lineage: &Lineage, temporary_exists: bool) -> Result<Overlay> {
-        let file = FoundFile::read(snapshot)?;
+        let base = lineage.base(temporary_exists);
+        let mut file = FoundFile::read_bytes(snapshot)?;
+        let mut differences = Vec::new();
+        if !base.is(&file.bytes) {
+            file = file.decode();
+            differences = file.differences(base);
+        }
         Ok(Overlay {
             skills: HashMap::new(),
-            differences: file.differences(lineage.base(temporary_exists)),
+            differences,
             arrival_micros: file.arrival_micros(),
             made_of: Some((file.stat, lineage.temporary.clone())),
             problems: file.problems,

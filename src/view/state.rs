@@ -1,7 +1,6 @@
 //! The fold: the same frames give the same state, however they were read.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
@@ -202,7 +201,7 @@ impl State {
         let Ok(external) = serde_json::from_str::<External>(&text) else { return };
         let External { arrival_micros, policy, temporary, differences, before, after } = external;
         self.apply_differences(&differences, arrival_micros, policy);
-        self.lineage = Lineage { temporary, before: Arc::new(before), after: Arc::new(after) };
+        self.lineage = Lineage::new(temporary, &before, &after);
     }
 
     /// What a difference makes of its skill: `Some(None)` forgets it, `None` changes nothing.
