@@ -16,7 +16,23 @@ pub struct Budget {
 }
 
 impl Budget {
-    const fn new(name: &'static str, hold_ceiling: Duration, wait_limit: Duration) -> Budget {
+    /// A lock's budget. A wait limit below the hold ceiling does not compile:
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use hermes_log::budgets::Budget;
+    /// const FINE: Budget = Budget::new("mine", Duration::from_secs(15), Duration::from_secs(15));
+    /// ```
+    /// ```compile_fail,E0080
+    /// # use std::time::Duration;
+    /// use hermes_log::budgets::Budget;
+    /// const GIVES_UP_TOO_EARLY: Budget = Budget::new("mine", Duration::from_secs(20), Duration::from_secs(15));
+    /// ```
+    ///
+    /// # Panics
+    /// If the wait limit is below the hold ceiling; in a constant that is an error of the compiler.
+    #[must_use]
+    pub const fn new(name: &'static str, hold_ceiling: Duration, wait_limit: Duration) -> Budget {
         // Whoever waits out one hold gets the lock.
         assert!(hold_ceiling.as_nanos() <= wait_limit.as_nanos(), "a wait limit is below its lock's hold ceiling");
         Budget { name, hold_ceiling, wait_limit }
@@ -30,6 +46,9 @@ pub const COMPACTION: Budget = Budget::new("compaction", Duration::from_secs(60)
 pub const SNAPSHOT: Budget = Budget::new("snapshot", Duration::from_secs(10), Duration::from_secs(10));
 /// The segment itself, where appends are not atomic (network file systems): one write.
 pub const APPEND: Budget = Budget::new("append", Duration::from_secs(1), Duration::from_secs(5));
+/// `auth.lock` and `auth.json.lock`, shared with Hermes: one read, merge and replacement of `auth.json` here. Hermes holds
+/// it through a network request: 20 s and a margin of 5 s.
+pub const AUTH_FILE: Budget = Budget::new("auth.json", Duration::from_secs(25), Duration::from_secs(30));
 
 // Evaluated when the crate is compiled, used or not.
-const _: [Budget; 3] = [COMPACTION, SNAPSHOT, APPEND];
+const _: [Budget; 4] = [COMPACTION, SNAPSHOT, APPEND, AUTH_FILE];

@@ -181,6 +181,41 @@ pub enum Error {
         source: Arc<Error>,
     },
 
+    /// The server refused the credential's tokens: trying again does not help. Nothing was sent.
+    #[error("{provider} {credential}: the server refused its tokens ({message}); log in again")]
+    LoginRequired {
+        /// The provider.
+        provider: String,
+        /// The credential's id.
+        credential: String,
+        /// What the server said, without secrets.
+        message: String,
+    },
+
+    /// An exchange of tokens failed, here or in the process that had the claim. The tokens stay as they were.
+    #[error("{provider} {credential}: the refresh failed ({message}); the tokens are as they were, try again later")]
+    RefreshFailed {
+        /// The provider.
+        provider: String,
+        /// The credential's id.
+        credential: String,
+        /// What is known of the reason, without secrets.
+        message: String,
+    },
+
+    /// Another process went on exchanging the tokens until the limit. The tokens stay as they were.
+    #[error("{provider} {credential}: {holder} is refreshing it; waited {:.1} s", waited.as_secs_f64())]
+    RefreshTimeout {
+        /// The provider.
+        provider: String,
+        /// The credential's id.
+        credential: String,
+        /// Who has the claim.
+        holder: String,
+        /// How long this process waited.
+        waited: Duration,
+    },
+
     /// A position did not become visible in time.
     #[error("position {position} was not reached within {:.1} s", waited.as_secs_f64())]
     NotReached {

@@ -19,7 +19,7 @@
 //!
 //! # Map
 //!
-//! Arrows point downwards: `cli` -> [`compact`] -> [`view`] -> [`log`] -> [`event`], `sys`.
+//! Arrows point downwards: `cli` -> [`auth`], [`compact`] -> [`view`] -> [`log`] -> [`event`], `sys`.
 //!
 //! | to change | look in |
 //! |---|---|
@@ -28,12 +28,14 @@
 //! | what a reader does at damage, at the end, at a missing segment | `log::scan`, `log::reader` |
 //! | what an event means | `view::state` |
 //! | `.usage.json` and work that others do on it | [`view::records`], [`view::external`], `compact::snapshot` |
+//! | credentials: claims, refreshes, `auth.json` | [`auth`]; what their events mean: [`view::auth`] |
 //! | locks and their limits | `lock`, [`budgets`] |
 //! | a command | `cli` |
 
 #![warn(missing_docs, clippy::disallowed_methods)]
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+pub mod auth;
 pub mod budgets;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
@@ -56,10 +58,11 @@ pub mod view;
 pub use compact::{CompactOptions, Compaction};
 pub use emitter::{Emitter, EmitterOptions};
 pub use error::{Error, Result};
-pub use event::{Counter, Event, Origin, State};
+pub use event::{AuthEvent, Counter, Event, Fields, Origin, Secret, State, Status, StatusKind};
 pub use follow::{Followed, Follower, Start};
 pub use log::writer::{Durability, Options, Writer};
 pub use log::{Gap, Position, Reason};
 pub use profile::Profile;
+pub use sys::Moment;
 pub use verify::{Entry, Verified};
 pub use view::{Policy, SkillView, View};

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use crate::auth::Auth;
 use crate::compact::{self, CompactOptions, Compaction};
 use crate::error::{Error, Result};
 use crate::event::Origin;
@@ -120,6 +121,14 @@ impl Profile {
     /// As [`View::refresh`].
     pub fn view(&self) -> Result<View> {
         View::open(self.place(), self.policy)
+    }
+
+    /// Opens the credentials for a process of this origin. Only reads; nothing is made before the first change.
+    ///
+    /// # Errors
+    /// As [`View::refresh`].
+    pub fn auth(&self, origin: Origin<'static>) -> Result<Auth> {
+        Auth::open(self, origin)
     }
 
     /// Compacts once. See [`compact::run`](crate::compact).

@@ -255,7 +255,7 @@ fn unknown_event() -> Vec<u8> {
     [hex("93 07"), hex("93 a3 63 6c 69 07 c0"), hex("91"), event_bytes("sung", "91 a1 73")].concat()
 }
 
-/// What the log above comes to: `[skills, lineage, parts, carried, gaps, salts, frames, events]`.
+/// What the log above comes to: `[skills, lineage, parts, carried, gaps, salts, frames, events, auth]`.
 fn golden_state() -> Vec<u8> {
     let fields = |created_at: &str, created_by: &str| {
         let text = format!(
@@ -271,7 +271,7 @@ fn golden_state() -> Vec<u8> {
         unknown_event().into_iter().flat_map(|byte| if byte < 0x80 { vec![byte] } else { vec![0xcc, byte] }).collect();
     [
         // counts, times of the last, uses by reviews and the last of them, fields
-        hex("98 82  a3 70 64 66  95 93 01 02 00"),
+        hex("99 82  a3 70 64 66  95 93 01 02 00"),
         hex("93 cf 00 06 0a 24 18 1e 40 00 cf 00 06 0a 24 18 1e 40 00 c0  01 cf 00 06 0a 24 18 1e 40 02"),
         fields("2023-11-14T22:13:20+00:00", "null"),
         hex("a2 c3 a4  95 93 00 00 00  93 c0 c0 c0  00 c0"),
@@ -285,6 +285,8 @@ fn golden_state() -> Vec<u8> {
         // how many, how many bytes, the newest: position, length, reason
         hex("93 01 04 91 93 92 01 cc a7 04 a9 6e 6f 5f 6d 61 72 6b 65 72"),
         hex("81 01 cf 11 22 33 44 55 66 77 88  04 04"),
+        // credentials, removed ones, the active provider, sources
+        hex("94 80 80 c0 80"),
     ]
     .concat()
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, ColorChoice, Parser, Subcommand};
 
 use crate::cli::exit::{self, Failure};
-use crate::cli::{compact, demo, dump, emit, show, stat, tail, verify};
+use crate::cli::{auth, compact, demo, dump, emit, show, stat, tail, verify};
 use crate::log::format::{MAX_CAPACITY, MIN_CAPACITY};
 use crate::log::writer::Options;
 use crate::profile::Profile;
@@ -86,6 +86,9 @@ pub(crate) enum Command {
     /// Show a segment's header and frames field by field
     #[command(after_help = dump::HELP)]
     Dump(dump::Args),
+    /// Credentials that many processes share: list, set, refresh once for all
+    #[command(after_help = auth::HELP)]
+    Auth(auth::Args),
     /// Append with many processes, kill some, and compare the counts event for event
     #[command(after_help = demo::HELP)]
     Demo(demo::Args),

@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// How long folded segments are kept for `tail` and those who follow
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "1h")]
     retain: Duration,
+    /// Leave no secret that was replaced before in any segment or checkpoint; nothing is retained
+    #[arg(long, conflicts_with_all = ["every", "retain"])]
+    scrub: bool,
     /// Count uses by processes of origin `review` as views in .usage.json
     #[arg(long)]
     reviews_as_views: bool,
@@ -49,7 +52,7 @@ fn parse_pause(text: &str) -> Result<Duration, &'static str> {
     parse_duration(text).and_then(|pause| if pause.is_zero() { Err("allowed: from 1ms") } else { Ok(pause) })
 }
 
-fn parse_duration(text: &str) -> Result<Duration, &'static str> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, &'static str> {
     const ALLOWED: &str = "allowed: a whole number with a unit, ms, s, m, h or d, such as 5m, up to 3650d";
     const LONGEST: Duration = Duration::from_secs(3650 * 86_400);
     let digits_len = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -69,16 +72,16 @@ fn parse_duration(text: &str) -> Result<Duration, &'static str> {
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut Output) -> Result<Exit, Failure> {
     let profile = global.profile()?.with_policy(Policy { reviews_are_views: args.reviews_as_views });
-    let (default, retain) = (CompactOptions::default(), args.retain);
+    let (default, retain, scrub) = (CompactOptions::default(), args.retain, args.scrub);
     match args.every {
         None => {
             let lock_wait = args.wait.unwrap_or(default.lock_wait);
             let snapshot_wait = args.wait.unwrap_or(default.snapshot_wait);
-            once(&profile, &CompactOptions { lock_wait, snapshot_wait, retain }, out)
+            once(&profile, &CompactOptions { lock_wait, snapshot_wait, retain, scrub }, out)
         }
         Some(pause) => {
             let wait = args.wait.unwrap_or(EVERY_WAIT);
-            let options = CompactOptions { lock_wait: wait, snapshot_wait: wait, retain };
+            let options = CompactOptions { lock_wait: wait, snapshot_wait: wait, retain, scrub };
             again_and_again(&profile, &options, pause, out)
         }
     }

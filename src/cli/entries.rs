@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::cli::display;
 use crate::event::batch::{Batch, Unapplied};
-use crate::event::{Event, Line};
+use crate::event::{AuthEvent, Event, Line};
 use crate::log::Position;
 
 /// What an event of the log looks like: kind, skill, details.
@@ -71,8 +71,31 @@ fn describe(event: &Event<'_>) -> Described {
             let size = display::size(data.len() as u64);
             ("external", format!("work of others on .usage.json, part {part} of {parts}, {size}"))
         }
+        Event::Auth(event) => auth(event),
     };
     Described { kind, skill: event.skill().map(display::name).unwrap_or_default(), details }
+}
+
+/// Redacted, as everything that prints a credential's fields.
+fn auth(event: &AuthEvent) -> (&'static str, String) {
+    let (provider, credential) = event.names();
+    let names: Vec<String> = [provider, credential].into_iter().flatten().map(display::name).collect();
+    let (kind, details) = match event {
+        AuthEvent::CredentialSet { .. } => ("credential set", String::new()),
+        AuthEvent::RefreshClaimed { generation, .. } => ("refresh claimed", format!("of generation {generation}")),
+        AuthEvent::Refreshed { base, .. } => ("refreshed", format!("from generation {base}")),
+        AuthEvent::RefreshFailed { generation, message, .. } => {
+            ("refresh failed", format!("of generation {generation}: {}", display::escape(message)))
+        }
+        AuthEvent::Status { generation, status, .. } => {
+            ("status", format!("of generation {generation}: {}", status.kind.as_str()))
+        }
+        AuthEvent::Removed { .. } => ("credential removed", String::new()),
+        AuthEvent::ActiveProvider { .. } => ("active provider", String::new()),
+        AuthEvent::SourceSuppressed { .. } => ("source suppressed", String::new()),
+        AuthEvent::Unsuppressed { .. } => ("unsuppressed", String::new()),
+    };
+    (kind, format!("{}  {details}", names.join(" ")).trim_end().to_owned())
 }
 
 fn fields(set: &str, unset: &[std::borrow::Cow<'_, str>]) -> String {

@@ -20,11 +20,11 @@ pub(crate) enum Exit {
 
 const TABLE: [(Exit, &str); 6] = [
     (Exit::Done, "done"),
-    (Exit::NotFound, "not found: the profile, skill or segment is not there"),
+    (Exit::NotFound, "not found: the profile, skill, credential or segment is not there"),
     (Exit::Usage, "usage: an argument or an input line is not allowed; it was not appended"),
     (Exit::Gaps, "done, but with gaps: something in the log or in .usage.json cannot be read"),
     (Exit::Failed, "failed"),
-    (Exit::Locked, "a lock could not be had in time"),
+    (Exit::Locked, "a lock could not be had in time, or somebody else's refresh took longer than the wait"),
 ];
 
 /// The table, for `--help`.
@@ -42,7 +42,7 @@ impl Exit {
         match error {
             Error::Invalid { .. } => Exit::Usage,
             Error::NotFound { .. } | Error::NoHome => Exit::NotFound,
-            Error::LockTimeout { .. } => Exit::Locked,
+            Error::LockTimeout { .. } | Error::RefreshTimeout { .. } => Exit::Locked,
             // An append on a network file system waits for a lock.
             Error::NotRecorded { source, .. } if matches!(**source, Error::LockTimeout { .. }) => Exit::Locked,
             _ => Exit::Failed,

@@ -5,6 +5,7 @@
 //! pipe is a quiet success.
 
 mod args;
+mod auth;
 mod compact;
 mod cursor;
 mod demo;
@@ -72,6 +73,7 @@ fn execute(cli: &Cli, out: &mut Output) -> Result<Exit, Failure> {
         Command::Verify => verify::run(global, out),
         Command::Stat => stat::run(global, out),
         Command::Dump(args) => dump::run(args, global, out),
+        Command::Auth(args) => auth::run(args, global, out),
         Command::Demo(args) => demo::run(args, global, out),
         Command::DemoWriter(args) => demo::writer::run(args, global),
     }

@@ -57,6 +57,10 @@ pub struct CompactOptions {
     pub snapshot_wait: Duration,
     /// How long folded segments are kept, so that followers can catch up; zero: not at all. At most 256 are.
     pub retain: Duration,
+    /// Leave no secret that was replaced before the run in any segment or checkpoint: two compactions in a row, nothing
+    /// retained. Without it a replaced secret is gone after the second compaction that follows and folds something, once
+    /// `retain` has passed. Bytes of damaged stretches stay in `damaged/`.
+    pub scrub: bool,
 }
 
 impl Default for CompactOptions {
@@ -65,6 +69,7 @@ impl Default for CompactOptions {
             lock_wait: budgets::COMPACTION.wait_limit,
             snapshot_wait: budgets::SNAPSHOT.wait_limit,
             retain: Duration::from_secs(3600),
+            scrub: false,
         }
     }
 }
@@ -106,8 +111,25 @@ pub enum Snapshot {
     Failed(Error),
 }
 
-/// Compacts once, see the [table](self).
+/// Compacts once, see the [table](self); to scrub twice, since the older of the two checkpoints is kept.
 pub(crate) fn run(profile: &Profile, options: &CompactOptions) -> Result<Compaction> {
+    if !options.scrub {
+        return run_once(profile, options);
+    }
+    let options = CompactOptions { retain: Duration::ZERO, ..*options };
+    let first = run_once(profile, &options)?;
+    let second = run_once(profile, &options)?;
+    Ok(Compaction {
+        events: first.events.saturating_add(second.events),
+        segments_folded: first.segments_folded.saturating_add(second.segments_folded),
+        segments_deleted: first.segments_deleted.saturating_add(second.segments_deleted),
+        gaps: [first.gaps, second.gaps].concat(),
+        set_aside: [first.set_aside, second.set_aside].concat(),
+        ..second
+    })
+}
+
+fn run_once(profile: &Profile, options: &CompactOptions) -> Result<Compaction> {
     let span = tracing::info_span!("compact", home = %profile.home().display());
     let _entered = span.enter();
     let writer = profile.writer(Origin::here("compactor"))?;
@@ -156,7 +178,7 @@ impl<'a> Run<'a> {
         view.read_log()?;
         let first = Position { segment: floor.saturating_add(1), offset: FIRST_FRAME_OFFSET };
         let mut sealed = floor;
-        if view.position() > first || !view.gaps_met().is_empty() {
+        if self.options.scrub || view.position() > first || !view.gaps_met().is_empty() {
             sealed = self.writer.seal()?;
             view.read_until(sealed);
             view.read_log()?;

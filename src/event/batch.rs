@@ -121,6 +121,11 @@ fn decode_counts(payload: &[u8]) -> Option<Batch<'_>> {
     rest.is_empty().then(|| Batch { time: u64::from_be_bytes(*time), origin, events, carried: None })
 }
 
+/// Whether there can be an auth event in it: the name of its kind is in there. Cheap, and never wrongly false.
+pub(crate) fn may_hold_auth(payload: &[u8]) -> bool {
+    memchr::memmem::find(payload, b"\xa4auth").is_some()
+}
+
 fn decode_any(payload: &[u8]) -> Option<Batch<'_>> {
     match rmp_serde::from_slice::<Strict<'_>>(payload) {
         Ok(Strict(time, origin, events)) if is_whole(payload) => Some(Batch { time, origin, events, carried: None }),

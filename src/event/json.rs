@@ -22,8 +22,10 @@ impl Line {
             Some(other) => return Err(invalid(format!("\"event\" is {other}, not a string"))),
             None => return Err(invalid("no \"event\"".into())),
         };
-        if kind == "external" {
-            return Err(invalid("\"external\" is written by the compactor alone".into()));
+        match kind.as_str() {
+            "external" => return Err(invalid("\"external\" is written by the compactor alone".into())),
+            "auth" => return Err(invalid("\"auth\" is written by the auth commands alone".into())),
+            _ => {}
         }
         if let Some(fields @ Value::Object(_)) = object.get_mut("set") {
             *fields = Value::String(fields.to_string()); // on disk it is text, so that numbers keep their spelling

@@ -3,9 +3,11 @@
 //! An event is encoded as a map of one entry, kind to arguments: `{"used": ["name", 1]}`. A newer version may add kinds,
 //! and may append arguments to a kind; [`batch`] tells how both are carried along by a program that does not know them.
 
+mod auth;
 pub mod batch;
 mod json;
 mod origin;
+mod secret;
 mod skill;
 
 use std::borrow::Cow;
@@ -14,8 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
+pub use auth::{AuthEvent, MAX_AUTH_NAME_LEN, PROVIDER_STATE, Status, StatusKind};
 pub use json::Line;
 pub use origin::Origin;
+pub use secret::{Fields, REDACTED, Secret};
 pub use skill::{Counter, MAX_NAME_LEN, State};
 
 /// One thing that happened. Borrowed from the log while it is folded, owned where it outlives it.
@@ -146,6 +150,8 @@ pub enum Event<'a> {
         #[serde(borrow)]
         data: Cow<'a, str>,
     },
+    /// Something happened to a credential.
+    Auth(Box<AuthEvent>),
 }
 
 fn one() -> u64 {
@@ -189,7 +195,7 @@ impl<'a> Event<'a> {
             | Event::Archived { skill }
             | Event::Restored { skill }
             | Event::Deleted { skill } => Some(skill),
-            Event::External { .. } => None,
+            Event::External { .. } | Event::Auth(_) => None,
         }
     }
 
@@ -202,6 +208,7 @@ impl<'a> Event<'a> {
             | Event::Installed { source: text, .. }
             | Event::Updated { source: text, .. }
             | Event::External { data: text, .. } => text.len(),
+            Event::Auth(event) => event.text_len(),
             Event::Fields { set, unset, .. } => set.len() + unset.iter().map(|field| field.len() + 5).sum::<usize>(),
             _ => 0,
         };
@@ -235,6 +242,7 @@ impl<'a> Event<'a> {
             Event::Restored { skill } => Event::Restored { skill: own(skill) },
             Event::Deleted { skill } => Event::Deleted { skill: own(skill) },
             Event::External { id, part, parts, data } => Event::External { id: own(id), part, parts, data: own(data) },
+            Event::Auth(event) => Event::Auth(event),
         }
     }
 
@@ -268,6 +276,7 @@ impl<'a> Event<'a> {
                     None => Ok(()),
                 }
             }
+            Event::Auth(event) => event.validate(),
             _ => Ok(()),
         }
     }

@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 #[derive(Clone, Debug)]
@@ -109,6 +110,19 @@ pub(crate) fn point(call: &str) -> io::Result<()> {
         Some(Action::Short(_)) | None => {}
     }
     Ok(())
+}
+
+/// By how much the wall clock is off, in microseconds.
+static CLOCK_SHIFT: AtomicI64 = AtomicI64::new(0);
+
+/// Sets this process's wall clock ahead, or back, by so many microseconds.
+pub fn shift_clock(micros: i64) {
+    CLOCK_SHIFT.store(micros, Ordering::Relaxed);
+}
+
+/// The wall clock as it is shown.
+pub(crate) fn shifted(micros: u64) -> u64 {
+    micros.saturating_add_signed(CLOCK_SHIFT.load(Ordering::Relaxed))
 }
 
 /// What a write passes on of its bytes.

@@ -2,6 +2,7 @@
 //!
 //! [`State`] is the fold, [`external`] the work of others on the file; [`View`] puts them together, incrementally.
 
+pub mod auth;
 pub mod external;
 mod json_text;
 pub(crate) mod overlay;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
+use crate::event::batch;
 use crate::log::checkpoint::{self, Start};
 use crate::log::folder::{Folder, MOST_ATTEMPTS};
 use crate::log::format::FIRST_FRAME_OFFSET;
@@ -50,6 +52,7 @@ pub struct View {
     gaps_met: Vec<Gap>,
     /// The last segment to read, for a compactor.
     until: u64,
+    is_auth_alone: bool,
 }
 
 /// Where things are.
@@ -68,6 +71,13 @@ impl View {
         Ok(view)
     }
 
+    /// The same for credentials alone: what else is in the log is passed over, and `.usage.json` is not read.
+    pub(crate) fn open_auth(place: Place) -> Result<View> {
+        let mut view = View { is_auth_alone: true, ..View::load(place, Policy::default())? };
+        view.refresh()?;
+        Ok(view)
+    }
+
     /// The newest checkpoint that can be read, alone.
     pub(crate) fn load(place: Place, policy: Policy) -> Result<View> {
         let mut view = View {
@@ -81,6 +91,7 @@ impl View {
             floor: 0,
             gaps_met: Vec::new(),
             until: u64::MAX,
+            is_auth_alone: false,
         };
         let folder = match Folder::open(&view.place.folder, view.place.allow_network_fs, false) {
             Err(e) if e.is_not_found() => return Ok(view),
@@ -117,7 +128,7 @@ impl View {
         let span = tracing::trace_span!("refresh");
         let _entered = span.enter();
         self.read_log()?;
-        self.read_snapshot()
+        if self.is_auth_alone { Ok(()) } else { self.read_snapshot() }
     }
 
     /// Refreshes until the event at `position` is in the view.
@@ -206,6 +217,12 @@ impl View {
         self.state.carried()
     }
 
+    /// Providers and credentials.
+    #[must_use]
+    pub fn auth(&self) -> &auth::AuthView {
+        self.state.auth()
+    }
+
     pub(crate) fn state(&self) -> &State {
         &self.state
     }
@@ -223,6 +240,7 @@ impl View {
         for _ in 0..MOST_ATTEMPTS {
             let mut fresh = View::load(self.place.clone(), self.policy)?;
             fresh.read_until(self.until);
+            fresh.is_auth_alone = self.is_auth_alone;
             if fresh.poll()? == Ended::AtEnd {
                 fresh.overlay = std::mem::take(&mut self.overlay);
                 *self = fresh;
@@ -235,11 +253,13 @@ impl View {
     fn poll(&mut self) -> Result<Ended> {
         let Some(reader) = &mut self.reader else { return Ok(Ended::AtEnd) };
         let (shared, log_id, gaps) = (&mut self.state, &mut self.log_id, &mut self.gaps_met);
+        let is_auth_alone = self.is_auth_alone;
         // The first item makes the state this view's own, once for all items.
         let mut own = None;
         let ended = reader.poll(|item| {
             let state: &mut State = own.get_or_insert_with(|| Arc::unwrap_or_clone(std::mem::take(shared)));
             match item {
+                Item::Frame { payload, .. } if is_auth_alone && !batch::may_hold_auth(payload) => {}
                 Item::Frame { position, payload } => state.apply_frame(position, payload),
                 Item::Gap(gap) => {
                     tracing::warn!(%gap);

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::event::batch::{self, Batch, Unapplied};
 use crate::event::{Counter, Event, Origin, State as Lifecycle};
 use crate::log::{Gap, Position};
+use crate::view::auth::AuthView;
 use crate::view::external::{Difference, External, Lineage};
 use crate::view::policy::Policy;
 use crate::view::records::{Records, meaning};
@@ -35,6 +36,8 @@ pub struct State {
     salts: BTreeMap<u64, u64>,
     frames: u64,
     events: u64,
+    #[serde(default)]
+    auth: AuthView,
 }
 
 /// A payload that this program does not understand as a whole, kept to the letter.
@@ -165,6 +168,7 @@ impl State {
                 self.skill(skill, time);
             }
             Event::External { id, part, parts, data } => self.apply_part(id, *part, *parts, data),
+            Event::Auth(event) => self.auth.apply(origin, event),
         }
     }
 
@@ -239,6 +243,10 @@ impl State {
 
     pub(crate) fn lineage(&self) -> &Lineage {
         &self.lineage
+    }
+
+    pub(crate) fn auth(&self) -> &AuthView {
+        &self.auth
     }
 
     pub(crate) fn gaps(&self) -> &Gaps {

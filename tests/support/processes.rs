@@ -208,7 +208,12 @@ pub fn quick_places() -> Vec<PathBuf> {
 
 /// One attempt for each lock, and nothing that is folded twice is kept.
 pub fn at_once() -> CompactOptions {
-    CompactOptions { lock_wait: Duration::ZERO, snapshot_wait: Duration::ZERO, retain: Duration::ZERO }
+    CompactOptions {
+        lock_wait: Duration::ZERO,
+        snapshot_wait: Duration::ZERO,
+        retain: Duration::ZERO,
+        ..CompactOptions::default()
+    }
 }
 
 /// Uses of a skill.

@@ -1,0 +1,123 @@
+//! `auth refresh`: single flight for scripts.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use zeroize::Zeroizing;
+
+use crate::auth::{Auth, RefreshFailure, RefreshOptions};
+use crate::cli::auth::{Names, show};
+use crate::cli::compact::parse_duration;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::Output;
+use crate::error::Error;
+use crate::event::Fields;
+use crate::view::auth::Credential;
+
+pub(crate) const HELP: &str = "\
+Examples:
+  hermes-log auth refresh nous main -- ./ask-the-token-endpoint
+  hermes-log auth refresh nous main --lease 20s --wait 30s -- python3 refresh.py
+  hermes-log auth refresh nous main --generation 7 -- ./ask-the-token-endpoint
+
+One process of all that ask at the same time runs COMMAND, with the current fields as JSON on its stdin, and
+takes over the JSON object that it prints: fields that it leaves out stay. The others wait. All print the
+credential as `auth show` does. No lock is held while COMMAND runs.
+
+COMMAND must be done, time limits of its own included, before the lease runs out: then the next process may
+try. If it fails, the failure is recorded, the tokens stay, and its exit code is passed on (128 and its
+number for a signal). An object with \"error\" is a failure too; if that is invalid_grant, invalid_token or
+access_denied (RFC 6749), the server has refused the tokens, and nobody tries again before the next login.";
+
+/// Errors of a token endpoint that no second try helps against.
+const REFUSALS: [&str; 5] =
+    ["invalid_grant", "invalid_token", "access_denied", "unauthorized_client", "refresh_token_reused"];
+/// More than this is not an answer of a token endpoint.
+const MOST_ANSWER_LEN: u64 = 1 << 20;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    names: Names,
+    /// From the claim until somebody else may try
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30s")]
+    lease: Duration,
+    /// How long to wait while somebody else refreshes
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s")]
+    wait: Duration,
+    /// The generation whose tokens are not good any more; with a newer one there is nothing to do [default: the current]
+    #[arg(long, value_name = "N")]
+    generation: Option<u64>,
+    /// What makes the exchange
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub(crate) fn run(auth: &mut Auth, args: &Args, out: &mut Output) -> Result<Exit, Failure> {
+    let Names { provider, id } = &args.names;
+    let options = RefreshOptions { lease: args.lease, wait: args.wait };
+    let current = auth.view().credential(provider, id).map(Credential::generation);
+    let Some(generation) = args.generation.or(current) else {
+        return Err(Error::NotFound { what: "credential", name: format!("{provider} {id}") }.into());
+    };
+    let mut code = None;
+    let refreshed =
+        auth.refresh_with(provider, id, generation, options, |fields| exchange(&args.command, fields, &mut code));
+    if let (Err(error), Some(code)) = (&refreshed, code) {
+        out.error(&error.to_string(), Exit::Failed);
+        out.flush()?;
+        std::process::exit(code);
+    }
+    refreshed?;
+    if let Some(known) = auth.view().credential(provider, id) {
+        show::show(provider, id, known, out)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Runs the command. If it fails, `code` is what to pass on.
+fn exchange(command: &[OsString], fields: &Fields, code: &mut Option<i32>) -> Result<Fields, RefreshFailure> {
+    let failed = |what: &str| RefreshFailure::Failed(what.to_owned());
+    let Some((program, arguments)) = command.split_first() else { return Err(failed("no command")) };
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|e| failed(&format!("cannot run {}: {e}", program.to_string_lossy())))?;
+    let (input, output) = (child.stdin.take(), child.stdout.take());
+    let mut answer = Zeroizing::new(Vec::with_capacity(1 << 16)); // growing would leave pieces behind
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // A command that does not read its input is fine.
+            input.map(|mut input| input.write_all(fields.reveal().as_bytes()))
+        });
+        output.map(|output| output.take(MOST_ANSWER_LEN).read_to_end(&mut answer))
+    });
+    let status = child.wait().map_err(|e| failed(&format!("cannot wait for the command: {e}")))?;
+    let answer = std::str::from_utf8(&answer).ok().map(|text| Fields::parse(text, Vec::new()));
+    let error = answer.as_ref().and_then(|fields| error_in(fields.as_ref().ok()?));
+    if !status.success() {
+        *code = status.code().or(status.signal().map(|signal| 128 + signal));
+    }
+    match (error, answer) {
+        (Some((word, text)), _) if REFUSALS.contains(&word.as_str()) => Err(RefreshFailure::Refused(text)),
+        (Some((_, text)), _) => Err(RefreshFailure::Failed(text)),
+        (None, _) if !status.success() => Err(failed(&format!("the command ended with {status}"))),
+        (None, Some(Ok(answer))) if !answer.redacted().is_empty() => Ok(answer),
+        _ => Err(failed("the command printed no JSON object with fields")),
+    }
+}
+
+/// The error in an answer: its word, and a text for people.
+fn error_in(answer: &Fields) -> Option<(String, String)> {
+    let answer: Map<String, Value> = answer.redacted();
+    let error = answer.get("error").filter(|error| !error.is_null())?;
+    let word = error.as_str().or_else(|| error.get("code").and_then(Value::as_str)).unwrap_or("error").to_owned();
+    let text = answer.get("error_description").or_else(|| error.get("message")).and_then(Value::as_str);
+    Some((word.clone(), text.map_or(word.clone(), |text| format!("{word}: {text}"))))
+}
