@@ -122,6 +122,7 @@ impl Auth {
         let mut events = Vec::new();
         self.refresh()?;
         for (provider, credential, fields) in file.credentials() {
+            let fields = self.view().declared(&provider, &credential, &fields);
             let known = self.view().credential(&provider, &credential);
             let has_current = known.is_some_and(|known| known.fields().has_secrets_of(&fields));
             let is_old = !has_current && known.is_some_and(|known| known.knows(&fields))
@@ -207,17 +208,20 @@ fn merge(view: &AuthView, object: &mut Map<String, Value>, exported: &mut Export
     for (provider, id, credential) in view.credentials() {
         by_provider.entry(provider).or_default().push((id, credential));
     }
-    let fields_of = |entry: &Value| Some(Fields::new(entry.as_object()?.clone(), Vec::new()));
+    let fields_of = |provider: &str, id: &str, entry: &Value| {
+        Some(view.declared(provider, id, &Fields::new(entry.as_object()?.clone(), Vec::new())))
+    };
 
     let mut providers = objects(object, "providers");
-    providers
-        .retain(|name, state| !fields_of(state).is_some_and(|fields| view.is_removed(name, PROVIDER_STATE, &fields)));
+    providers.retain(|name, state| {
+        !fields_of(name, PROVIDER_STATE, state).is_some_and(|fields| view.is_removed(name, PROVIDER_STATE, &fields))
+    });
     let mut pool = objects(object, "credential_pool");
     for (provider, list) in &mut pool {
         let Some(list) = list.as_array_mut() else { continue };
         list.retain(|entry| {
             let id = entry.get("id").and_then(Value::as_str).unwrap_or_default();
-            !fields_of(entry).is_some_and(|fields| view.is_removed(provider, id, &fields))
+            !fields_of(provider, id, entry).is_some_and(|fields| view.is_removed(provider, id, &fields))
         });
     }
     for (provider, credentials) in by_provider {
@@ -233,12 +237,12 @@ fn merge(view: &AuthView, object: &mut Map<String, Value>, exported: &mut Export
                 None => providers.get(provider),
                 Some(list) => list.as_array().into_iter().flatten().find(|entry| is_of(entry, id)),
             };
-            if there.and_then(fields_of).is_some_and(|fields| !credential.knows(&fields)) {
+            if there.and_then(|there| fields_of(provider, id, there)).is_some_and(|fields| !credential.knows(&fields)) {
                 exported.unknown.push(format!("{provider} {id}"));
                 continue;
             }
             exported.written += 1;
-            let entry = entry_of(credential);
+            let entry = entry_of(credential, id);
             match list.and_then(Value::as_array_mut) {
                 None => drop(providers.insert(provider.to_owned(), entry)),
                 Some(list) => match list.iter_mut().find(|entry| is_of(entry, id)) {
@@ -277,8 +281,11 @@ fn is_of(entry: &Value, id: &str) -> bool {
 }
 
 /// A credential as Hermes has it: its fields, and what is known of its use.
-fn entry_of(credential: &Credential) -> Value {
+fn entry_of(credential: &Credential, id: &str) -> Value {
     let mut entry: Map<String, Value> = serde_json::from_str(credential.fields().reveal()).unwrap_or_default();
+    if id != PROVIDER_STATE {
+        entry.insert("id".into(), id.into());
+    }
     match credential.status() {
         Some(Status { kind, code, reset_micros, message }) => {
             let word = if *kind == StatusKind::LoginRequired { "dead" } else { kind.as_str() };

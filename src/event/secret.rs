@@ -116,6 +116,14 @@ impl Fields {
         &self.declared
     }
 
+    /// The same, with these names declared as well.
+    #[must_use]
+    pub fn declaring(&self, names: &[String]) -> Fields {
+        let mut declared = self.declared.clone();
+        declared.extend(names.iter().filter(|name| !self.declared.contains(name)).cloned());
+        Fields { text: self.text.clone(), declared }
+    }
+
     /// The whole object with its secrets, as JSON.
     #[must_use]
     pub fn reveal(&self) -> &str {
@@ -144,9 +152,7 @@ impl Fields {
     pub fn with(&self, others: &Fields) -> Fields {
         let (mut object, mut others_object) = (self.object(), others.object());
         object.0.append(&mut others_object.0);
-        let mut declared = self.declared.clone();
-        declared.extend(others.declared.iter().filter(|name| !self.declared.contains(name)).cloned());
-        Fields::new(std::mem::take(&mut object.0), declared)
+        Fields::new(std::mem::take(&mut object.0), self.declaring(&others.declared).declared)
     }
 
     /// Whether both hold the same secrets, whatever else differs.

@@ -49,6 +49,8 @@ struct Removed {
     generation: u64,
     /// Fingerprints of its secrets: an old copy does not bring it back.
     past: Vec<[u8; 16]>,
+    /// Names that were declared to be secrets in it.
+    declared: Vec<String>,
 }
 
 /// Tokens that came back from an exchange and are not the current ones.
@@ -206,13 +208,14 @@ impl Credential {
     }
 
     fn set(&mut self, fields: &Fields, obtained: Moment, keeps_old: bool) {
-        if self.fields.has_secrets_of(fields) {
-            self.fields = fields.clone(); // another label, the same tokens
+        let fields = fields.declaring(self.fields.declared()); // a secret stays one
+        if self.fields.has_secrets_of(&fields) {
+            self.fields = fields; // another label, the same tokens
             return;
         }
         let (old, old_obtained, base) = (self.fields.clone(), self.obtained, self.generation);
         self.alternates.clear();
-        self.replace(fields.clone(), obtained);
+        self.replace(fields, obtained);
         self.login = self.generation;
         if keeps_old {
             self.keep_beside(base, old, old_obtained);
@@ -239,6 +242,13 @@ impl AuthView {
     pub fn is_removed(&self, provider: &str, credential: &str, fields: &Fields) -> bool {
         let removed = self.removed.get(provider).and_then(|ids| ids.get(credential));
         removed.is_some_and(|removed| removed.past.contains(&fields.fingerprint()))
+    }
+
+    /// Fields from elsewhere, with the names that were declared to be secrets in this credential.
+    pub(crate) fn declared(&self, provider: &str, credential: &str, fields: &Fields) -> Fields {
+        let removed = || Some(&*self.removed.get(provider)?.get(credential)?.declared);
+        let known = self.credential(provider, credential).map(|known| known.fields().declared());
+        fields.declaring(known.or_else(removed).unwrap_or_default())
     }
 
     /// The provider that is used unless another one is asked for.
@@ -326,8 +336,9 @@ impl AuthView {
                 let known = self.credentials.get_mut(provider).and_then(|by_id| by_id.remove(credential));
                 if let Some(Credential { generation, fields, mut past, .. }) = known {
                     past.push(fields.fingerprint());
+                    let declared = fields.declared().to_vec();
                     let removed = self.removed.entry(provider.clone()).or_default();
-                    removed.insert(credential.clone(), Removed { generation, past });
+                    removed.insert(credential.clone(), Removed { generation, past, declared });
                 }
                 self.credentials.retain(|_, by_id| !by_id.is_empty());
             }
