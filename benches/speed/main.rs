@@ -5,6 +5,7 @@
 #![allow(unreachable_pub)] // a program has no API
 
 mod append;
+mod auth;
 mod children;
 mod fold;
 mod logs;
@@ -17,7 +18,7 @@ use measure::{Effort, Row};
 
 type Section = (&'static str, fn(Effort) -> Vec<Row>);
 
-const SECTIONS: [Section; 6] = [
+const SECTIONS: [Section; 7] = [
     ("append", append::single),
     ("processes", |effort| vec![append::processes(effort)]),
     ("batch", append::batch),
@@ -28,6 +29,7 @@ const SECTIONS: [Section; 6] = [
         rows
     }),
     ("memory", memory::view),
+    ("auth", |effort| vec![auth::at_start(effort)]),
 ];
 const OTHERS: &str = "others";
 const RESULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/RESULTS.md");

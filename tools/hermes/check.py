@@ -19,8 +19,8 @@ import venv
 from pathlib import Path
 
 HERMES = "hermes-agent==0.19.0"
-# All that tools/skill_usage.py and agent/curator.py import from outside; the whole of Hermes is far more.
-NEEDED = ["pyyaml"]
+# All that tools/skill_usage.py, agent/curator.py and hermes_cli/auth.py import from outside; the whole of Hermes is far more.
+NEEDED = ["pyyaml", "httpx"]
 PROJECT = Path(__file__).resolve().parents[2]
 TIMEOUT = 120
 
@@ -63,7 +63,7 @@ def run(command, exit_code=0, **options):
 def install(folder):
     """The Python of a virtual environment that has Hermes."""
     python = folder / "bin" / "python"
-    probe = f"from importlib.metadata import version; import yaml; assert version('hermes-agent') == '{HERMES[14:]}'"
+    probe = f"from importlib.metadata import version; import httpx, yaml; assert version('hermes-agent') == '{HERMES[14:]}'"
     if not python.exists() or subprocess.run([python, "-c", probe], capture_output=True).returncode != 0:
         print(f"installing {HERMES} into {folder}", flush=True)
         venv.create(folder, with_pip=True, clear=True)
