@@ -30,6 +30,14 @@ pub const COMPACTION: Budget = Budget::new("compaction", Duration::from_secs(60)
 pub const SNAPSHOT: Budget = Budget::new("snapshot", Duration::from_secs(10), Duration::from_secs(10));
 /// The segment itself, where appends are not atomic (network file systems): one write.
 pub const APPEND: Budget = Budget::new("append", Duration::from_secs(1), Duration::from_secs(5));
+/// A skill's folder: one change of its files, syncs included. A command that runs under the lock holds it as long as it
+/// wants to, and everybody sees who does.
+pub const SKILL: Budget = Budget::new("skill", Duration::from_secs(10), Duration::from_secs(30));
+/// The folder of all skills: one rename that makes, moves or removes a skill, with its event.
+pub const SKILLS_FOLDER: Budget = Budget::new("skills folder", Duration::from_secs(10), Duration::from_secs(30));
+
+/// No process holds or waits for more locks than this at a time.
+pub const MOST_LOCKS: usize = 1024;
 
 // Evaluated when the crate is compiled, used or not.
-const _: [Budget; 3] = [COMPACTION, SNAPSHOT, APPEND];
+const _: [Budget; 5] = [COMPACTION, SNAPSHOT, APPEND, SKILL, SKILLS_FOLDER];

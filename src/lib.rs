@@ -19,7 +19,7 @@
 //!
 //! # Map
 //!
-//! Arrows point downwards: `cli` -> [`compact`] -> [`view`] -> [`log`] -> [`event`], `sys`.
+//! Arrows point downwards: `cli` -> [`skill`], [`compact`] -> [`view`] -> [`log`] -> [`event`], `sys`.
 //!
 //! | to change | look in |
 //! |---|---|
@@ -28,6 +28,7 @@
 //! | what a reader does at damage, at the end, at a missing segment | `log::scan`, `log::reader` |
 //! | what an event means | `view::state` |
 //! | `.usage.json` and work that others do on it | [`view::records`], [`view::external`], `compact::snapshot` |
+//! | skills' files: finding, locking, changing them; the curator's rule | [`skill`] |
 //! | locks and their limits | `lock`, [`budgets`] |
 //! | a command | `cli` |
 
@@ -46,6 +47,7 @@ mod follow;
 mod lock;
 pub mod log;
 mod profile;
+pub mod skill;
 #[cfg(feature = "fault-injection")]
 pub mod sys;
 #[cfg(not(feature = "fault-injection"))]
@@ -61,5 +63,6 @@ pub use follow::{Followed, Follower, Start};
 pub use log::writer::{Durability, Options, Writer};
 pub use log::{Gap, Position, Reason};
 pub use profile::Profile;
+pub use skill::{SkillLock, Skills};
 pub use verify::{Entry, Verified};
 pub use view::{Policy, SkillView, View};

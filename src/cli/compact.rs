@@ -49,7 +49,7 @@ fn parse_pause(text: &str) -> Result<Duration, &'static str> {
     parse_duration(text).and_then(|pause| if pause.is_zero() { Err("allowed: from 1ms") } else { Ok(pause) })
 }
 
-fn parse_duration(text: &str) -> Result<Duration, &'static str> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, &'static str> {
     const ALLOWED: &str = "allowed: a whole number with a unit, ms, s, m, h or d, such as 5m, up to 3650d";
     const LONGEST: Duration = Duration::from_secs(3650 * 86_400);
     let digits_len = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
