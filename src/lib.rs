@@ -19,7 +19,7 @@
 //!
 //! # Map
 //!
-//! Arrows point downwards: `cli` -> [`skill`], [`compact`] -> [`view`] -> [`log`] -> [`event`], `sys`.
+//! Arrows point downwards: `cli` -> [`skill`] -> [`compact`] -> [`view`] -> [`log`] -> [`event`], `sys`.
 //!
 //! | to change | look in |
 //! |---|---|

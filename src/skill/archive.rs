@@ -28,9 +28,7 @@ impl SkillLock<'_> {
     /// [`Error::NotFound`], [`Error::Refused`], [`Error::NotLogged`], [`Error::Io`], [`Error::LockTimeout`].
     pub fn archive(mut self) -> Result<PathBuf> {
         let folder = self.existing()?.to_owned();
-        if self.is_pinned()? {
-            return Err(refused(&self.name, "it is pinned; unpin it first"));
-        }
+        self.not_pinned()?;
         let protections = Protections::read(&self.skills.profile)?;
         if let Some(why) = protections.off_limits(&self.name, &folder) {
             return Err(refused(&self.name, why));
@@ -83,6 +81,7 @@ impl Skills {
                 break (archived, lock);
             }
         };
+        self.settled(name)?;
         let writer = self.writer()?;
         let _all = self.lock_all(&skills, start)?;
         if place::find(&skills, name)?.is_some() {

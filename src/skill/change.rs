@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use super::place::{self, HIDDEN_PREFIX, SKILL_FILE};
 use super::stage::Stage;
 use super::{Protections, SkillLock, record, refused};
-use crate::compact::CompactOptions;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::log::folder::own_like;
@@ -43,7 +42,7 @@ impl SkillLock<'_> {
             None => skills.clone(),
             Some(category) => make_category(&skills, category)?,
         };
-        let ends_another = self.end_another()?;
+        let is_known = self.skills.settled(&self.name)?.skill(&self.name).is_some();
         let writer = self.skills.writer()?;
         let mut stage = Stage::beside(&parent)?;
         fill(&stage.make_inner()?)?;
@@ -57,27 +56,11 @@ impl SkillLock<'_> {
         }
         stage.sync(&parent)?;
         // What the log has of that name belongs to a skill that is gone, whether or not anybody could say so.
-        let ends = ends_another.then(|| Event::Forgotten { skill: self.name.clone().into() });
+        let ends = is_known.then(|| Event::Forgotten { skill: self.name.clone().into() });
         let events: Vec<Event<'_>> = ends.into_iter().chain([event]).collect();
         record(writer, &self.name, &events)?;
         stage.publish();
         Ok(folder)
-    }
-
-    /// Whether the log has a record of the name. Work of others on it that is not in the log yet goes there first: it
-    /// belongs to the skill that is gone, and would else count for the new one.
-    fn end_another(&self) -> Result<bool> {
-        let profile = &self.skills.profile;
-        let view = profile.view()?;
-        if view.is_worked_on_by_others(&self.name) {
-            let limit = self.limit();
-            let options = CompactOptions { lock_wait: limit, snapshot_wait: limit, ..CompactOptions::default() };
-            match crate::compact::run(profile, &options)?.snapshot {
-                crate::compact::Snapshot::Busy(e) | crate::compact::Snapshot::Failed(e) => return Err(e),
-                _ => {}
-            }
-        }
-        Ok(view.skill(&self.name).is_some())
     }
 
     /// Replaces the whole `SKILL.md`, in one step. Its front matter must not name another skill.
@@ -148,9 +131,7 @@ impl SkillLock<'_> {
         if self.skills.is_background() {
             return Err(refused(&self.name, "a process in the background never deletes; archive it"));
         }
-        if self.is_pinned()? {
-            return Err(refused(&self.name, "it is pinned; unpin it first"));
-        }
+        self.not_pinned()?;
         let parent = folder.parent().unwrap_or(&folder).to_owned();
         let writer = self.skills.writer()?;
         let stage = Stage::beside(&parent)?;
@@ -177,9 +158,12 @@ impl SkillLock<'_> {
         Ok(folder)
     }
 
-    pub(super) fn is_pinned(&self) -> Result<bool> {
-        let view = self.skills.profile.view()?;
-        Ok(view.skill(&self.name).is_some_and(|skill| skill.is_pinned()))
+    /// Refuses a pinned skill. What its record says is in the log after that.
+    pub(super) fn not_pinned(&self) -> Result<()> {
+        match self.skills.settled(&self.name)?.skill(&self.name) {
+            Some(record) if record.is_pinned() => Err(refused(&self.name, "it is pinned; unpin it first")),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -26,7 +26,7 @@ impl Skills {
         let Some(folder) = lock.folder() else {
             return Err(Error::NotFound { what: "skill", name: name.to_owned() });
         };
-        let view = self.profile.view()?;
+        let view = self.settled(name)?;
         let protections = Protections::read(&self.profile)?;
         let now_micros = i64::try_from(sys::now_micros()).unwrap_or(i64::MAX);
         match due_of(name, folder, view.skill(name), &protections, rule, now_micros) {

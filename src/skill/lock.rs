@@ -17,7 +17,7 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{Skills, leftovers, place, refused};
 use crate::budgets;
@@ -230,10 +230,5 @@ impl SkillLock<'_> {
             self.all = Some(Rc::new(self.skills.lock_all(&skills, Instant::now())?));
         }
         Ok(())
-    }
-
-    /// How long waits for this skill's locks may take.
-    pub(super) fn limit(&self) -> Duration {
-        self.skills.limit
     }
 }

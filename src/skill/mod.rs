@@ -33,12 +33,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::budgets;
+use crate::compact::{self, CompactOptions, Snapshot};
 use crate::error::{Error, Result};
 use crate::event::{Event, Origin};
 use crate::log::writer::{Durability, Writer};
 use crate::profile::Profile;
 use crate::sys::file;
 use crate::sys::tree;
+use crate::view::View;
 
 pub use curate::Applied;
 pub use due::{Action, Due, Rule, Why, due, due_of};
@@ -97,6 +99,21 @@ impl Skills {
             crate::log::folder::own_like(&folder, &file::stat(self.profile.home())?)?;
         }
         tree::canonical(&folder)
+    }
+
+    /// A view in which the log has all that is known of a skill's record. What others did to it in `.usage.json` counts as
+    /// done when it comes into the log, so it goes there before an event that it must not override.
+    fn settled(&self, name: &str) -> Result<View> {
+        let mut view = self.profile.view()?;
+        if view.is_worked_on_by_others(name) {
+            let options =
+                CompactOptions { lock_wait: self.limit, snapshot_wait: self.limit, ..CompactOptions::default() };
+            match compact::run(&self.profile, &options)?.snapshot {
+                Snapshot::Busy(e) | Snapshot::Failed(e) => return Err(e),
+                Snapshot::Unchanged | Snapshot::Written { .. } => view.refresh()?,
+            }
+        }
+        Ok(view)
     }
 
     /// A writer, opened before anything is changed: what keeps the log from being written shows before, not after.
