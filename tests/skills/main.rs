@@ -75,13 +75,17 @@ fn try_tree(folder: &Path) -> std::io::Result<BTreeMap<String, String>> {
     let (mut files, mut folders) = (BTreeMap::new(), vec![folder.to_owned()]);
     while let Some(at) = folders.pop() {
         for entry in fs::read_dir(at)? {
-            let path = entry?.path();
-            if path.is_dir() {
+            let entry = entry?;
+            let (path, kind) = (entry.path(), entry.file_type()?);
+            if kind.is_dir() {
                 folders.push(path);
-            } else {
-                let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
-                files.insert(name, fs::read_to_string(&path)?);
+                continue;
             }
+            let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
+            let is_link = kind.is_symlink();
+            let content =
+                if is_link { fs::read_link(&path)?.display().to_string() } else { fs::read_to_string(&path)? };
+            files.insert(name, content);
         }
     }
     Ok(files)

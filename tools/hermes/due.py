@@ -206,9 +206,9 @@ def compare(home, known, binary):
         return json.loads(run([binary, "--home", home / "log", *args, "--json"], env=environment))
 
     wanted = transitions(known["before"], known["after"], home)
-    planned = {each["skill"]: each["due"] for each in log("due")["skills"] if each["due"] != "keep"}
-    expect(planned, wanted, "the plan, against what Hermes did")
     rows = log("due", "--apply")["skills"]
+    planned = {each["skill"]: each["due"] for each in rows if each["due"] != "keep"}
+    expect(planned, wanted, "the plan, against what Hermes did")
     expect({each["skill"]: each["due"] for each in rows if each["applied"] == "done"}, wanted, "what was applied")
     expect(folders(home / "log"), folders(home / "hermes"), "folders")
     states = lambda records: {name: record.get("state") for name, record in records.items()}
