@@ -59,11 +59,13 @@ pub(super) fn wait(descriptor: Descriptor, stat: &Stat, limit: Duration, start: 
     if descriptor.try_lock()? {
         return Ok(descriptor);
     }
-    let left = limit.saturating_sub(start.elapsed());
-    if left.is_zero() {
+    let adopted = std::iter::from_fn(|| waits().abandoned.get_mut(&key)?.pop()).find(|waiter| waiter.adopt());
+    let mut left = limit.saturating_sub(start.elapsed());
+    if adopted.is_some() {
+        left = left.max(PAUSE); // it may be this process's own thread that has the lock at the moment
+    } else if left.is_zero() {
         return Err(timeout(descriptor.0.path(), start));
     }
-    let adopted = std::iter::from_fn(|| waits().abandoned.get_mut(&key)?.pop()).find(|waiter| waiter.adopt());
     let path = descriptor.0.path().to_owned();
     let waiter = match adopted {
         Some(waiter) => waiter,

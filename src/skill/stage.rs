@@ -27,10 +27,17 @@ impl Stage {
             if !file::make_folder(&folder, 0o700)? {
                 continue;
             }
-            // Who cleans up may be faster: then it is another one.
-            if let Ok(Some(lock)) = Lock::of_folder(&folder, budgets::SKILL, Duration::ZERO, Instant::now()) {
-                file::make_folder(&folder.join(ARCHIVE), 0o700)?;
-                return Ok(Stage { folder, inner: None, _lock: lock });
+            match Lock::of_folder(&folder, budgets::SKILL, Duration::ZERO, Instant::now()) {
+                Ok(Some(lock)) => {
+                    let stage = Stage { folder, inner: None, _lock: lock };
+                    file::make_folder(&stage.folder.join(ARCHIVE), 0o700)?;
+                    return Ok(stage);
+                }
+                Ok(None) | Err(Error::LockTimeout { .. }) => {} // who cleans up was faster
+                Err(e) => {
+                    tree::remove_tree(&folder)?;
+                    return Err(e);
+                }
             }
         }
         Err(Error::Unsettled { path: parent.to_owned(), attempts: MOST_ATTEMPTS })

@@ -121,7 +121,7 @@ fn busy(task: &Task) -> bool {
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 let lock = skills.lock("pdf").unwrap();
                 rounds += 1;
-                if rounds % 16 == 0 {
+                if rounds.is_multiple_of(16) {
                     std::thread::yield_now();
                 }
                 drop(lock);

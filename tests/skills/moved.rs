@@ -20,28 +20,34 @@ pub(crate) fn work(task: &Task) -> bool {
             wait_for_go();
             drop(lock);
         }
-        // Marks what it has, outside: the mark must not be there.
+        // Marks the folder that it has the lock of, outside of it: the mark must not be there.
         "mark" => {
             let (marks, rounds) = (task.home.join("marks"), task.number(1));
+            let mut at_its_path = 0;
             for _ in 0..rounds {
                 let lock = skills.lock("pdf").unwrap();
                 let Some(folder) = lock.folder() else { continue };
-                // Moved away by hand since: then it is not the path's holder any more.
-                let Ok(stat) = fs::metadata(folder) else { continue };
-                let mark = marks.join(format!("{}", stat.ino()));
-                let made = fs::OpenOptions::new().write(true).create_new(true).open(&mark);
-                let is_moved = fs::metadata(folder).map(|now| now.ino()).ok() != Some(stat.ino());
-                if made.is_err() && is_moved {
-                    continue; // the mark of who has what is there now
-                }
-                made.unwrap();
+                let locked = locked_inode();
+                let mark = marks.join(locked.to_string());
+                fs::OpenOptions::new().write(true).create_new(true).open(&mark).unwrap();
+                at_its_path += u64::from(fs::metadata(folder).is_ok_and(|stat| stat.ino() == locked));
                 std::thread::yield_now();
                 fs::remove_file(mark).unwrap();
             }
+            tell(&at_its_path.to_string());
         }
         _ => return false,
     }
     true
+}
+
+/// The inode of the only folder that this process has open, wherever it is now.
+fn locked_inode() -> u64 {
+    let open = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::metadata(entry.unwrap().path()).ok());
+    let proc = fs::metadata("/proc").unwrap().dev();
+    let folders: Vec<u64> = open.filter(|stat| stat.is_dir() && stat.dev() != proc).map(|stat| stat.ino()).collect();
+    assert_eq!(folders.len(), 1, "{folders:?}");
+    folders[0]
 }
 
 #[test]
@@ -142,6 +148,11 @@ fn folders_that_come_and_go_by_hand_never_have_two_holders() {
             moves
         });
         let workers: Vec<Worker> = (0..6).map(|_| start("mark", &home, &[&rounds])).collect();
+        let at_their_paths: u64 = workers.iter().map(|worker| worker.told().unwrap().parse::<u64>().unwrap()).sum();
+        assert!(
+            at_their_paths > 6 * rounds / 10,
+            "only {at_their_paths} locks were of a folder that stayed for a moment"
+        );
         workers.into_iter().for_each(done);
         stop.store(true, Ordering::Relaxed);
         mover.join().unwrap()
