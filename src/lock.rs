@@ -48,10 +48,24 @@ impl Lock {
     /// Takes the lock of a folder. `None`: the path names no folder, or it names another one than at the time that the
     /// wait began.
     pub(crate) fn of_folder(path: &Path, budget: Budget, limit: Duration, start: Instant) -> Result<Option<Lock>> {
+        Lock::of_this_folder(path, |_| true, budget, limit, start)
+    }
+
+    /// The same, but nothing is waited for unless the path names the folder that `is_it` knows.
+    pub(crate) fn of_this_folder(
+        path: &Path,
+        is_it: impl Fn(&Stat) -> bool,
+        budget: Budget,
+        limit: Duration,
+        start: Instant,
+    ) -> Result<Option<Lock>> {
         let descriptor = match Descriptor::open(path, || File::open_folder(path)) {
             Err(e) if e.is_not_found() || e.is_no_folder() => return Ok(None),
             other => other?,
         };
+        if !is_it(&descriptor.0.stat()?) {
+            return Ok(None);
+        }
         let lock = Lock::wait(descriptor, budget, limit, start)?;
         Ok(lock.is_at(path)?.then_some(lock))
     }

@@ -63,6 +63,7 @@ pub enum Why {
 #[must_use]
 pub fn due(view: &View, found: &[Found], protections: &Protections, rule: Rule, now_micros: i64) -> Vec<(String, Due)> {
     let mut names: Vec<&Found> = found.iter().collect();
+    names.sort_unstable();
     names.dedup_by(|a, b| a.name == b.name); // as Hermes: a name counts once
     let due =
         |found: &Found| due_of(&found.name, &found.folder, view.skill(&found.name), protections, rule, now_micros);

@@ -38,13 +38,16 @@ impl SkillLock<'_> {
         let mut stage = Stage::beside(parent)?;
         let inner = stage.make_inner()?;
         tree::copy_tree(from, &inner)?;
+        file::set_mode(&inner, file::stat(folder)?.mode)?;
         if place::name_of(&inner)? != self.name && place::name_of(folder)? != name.to_string_lossy() {
             return Err(no_skill(&self.name, from));
         }
         stage.complete(folder)?;
         self.existing()?;
         if !tree::exchange(&inner, folder)? {
-            tree::rename_new(folder, &stage.aside(name))?;
+            let aside = stage.make_aside(name)?;
+            tree::rename_new(folder, &aside)?;
+            file::sync_folder(aside.parent().unwrap_or(&aside))?; // before the folder can be gone from where it was
             tree::rename_new(&inner, folder)?;
         }
         stage.sync(parent)?;

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::place::{self, ARCHIVE, HIDDEN_PREFIX};
+use super::place::{self, HIDDEN_PREFIX};
+use super::stage;
 use crate::budgets;
 use crate::error::Result;
 use crate::lock::Lock;
@@ -80,17 +81,17 @@ fn if_unheld(folder: &Path) -> Result<Option<Lock>> {
     }
 }
 
-/// An update in two steps moves the old skill aside under its own name; nothing else has such a name in there.
+/// Puts a skill back that an update in two steps had moved aside, unless the new one is in its place.
 fn put_back(hidden: &Path) -> Result<bool> {
-    let aside = hidden.join(ARCHIVE);
+    let aside = stage::aside(hidden);
     let entries = match tree::entries(&aside) {
         Err(e) if e.is_not_found() => return Ok(false),
         other => other?,
     };
     let parent = hidden.parent().unwrap_or(hidden);
-    for (name, _) in entries.into_iter().filter(|(name, _)| !name.to_string_lossy().starts_with('.')) {
+    for (name, _) in entries {
         match tree::rename_new(&aside.join(&name), &parent.join(&name)) {
-            Err(e) if e.is_already_there() => {} // the new one is in its place
+            Err(e) if e.is_already_there() => {}
             other => {
                 other?;
                 file::sync_folder(parent)?;

@@ -24,7 +24,7 @@ use crate::budgets;
 use crate::error::{Error, Result};
 use crate::lock::Lock;
 use crate::log::folder::MOST_ATTEMPTS;
-use crate::sys::file;
+use crate::sys::file::{self, Stat};
 use crate::sys::posix::fork_generation;
 
 thread_local! {
@@ -44,7 +44,7 @@ pub struct SkillLock<'a> {
     pub(super) name: String,
     /// Where the skill is, and its lock.
     pub(super) there: Option<(PathBuf, Lock)>,
-    /// The lock of the folder of all skills, shared by those of the set that are not there.
+    /// The lock of the folder of all skills, shared by the whole set if one of it is not there.
     pub(super) all: Option<Rc<Lock>>,
     _set: Rc<Set>,
 }
@@ -75,7 +75,8 @@ impl Skills {
     }
 
     /// Locks several skills, waiting at most the limit for all of them. The locks come in the order of the names; a name
-    /// that is given twice is an error.
+    /// that is given twice is an error. If one of the skills is not there, the folder of all skills stays locked until the
+    /// last of the locks is dropped.
     ///
     /// # Errors
     /// As [`lock`](Self::lock). Nothing is held after an error.
@@ -106,12 +107,15 @@ impl Skills {
         for (index, name) in names.iter().enumerate() {
             let Some(folder) = find_or_recover(skills, name)? else { continue };
             let Some(stat) = file::stat_if_there(&folder)? else { return Ok(None) };
-            wanted.push(((stat.device, stat.inode), index, folder));
+            wanted.push((stat, index, folder));
         }
-        wanted.sort_unstable();
+        wanted.sort_unstable_by_key(|(stat, ..)| (stat.device, stat.inode));
         let mut there: Vec<Option<(PathBuf, Lock)>> = names.iter().map(|_| None).collect();
-        for (_, index, folder) in wanted {
-            let Some(lock) = Lock::of_folder(&folder, budgets::SKILL, self.limit, start)? else { return Ok(None) };
+        for (stat, index, folder) in wanted {
+            // Another one that is there by now would be waited for out of order.
+            let is_it = |opened: &Stat| opened.same_file(&stat);
+            let lock = Lock::of_this_folder(&folder, is_it, budgets::SKILL, self.limit, start)?;
+            let Some(lock) = lock else { return Ok(None) };
             if let Some(place) = there.get_mut(index) {
                 *place = Some((folder, lock));
             }
@@ -129,8 +133,8 @@ impl Skills {
             if !is_as_found {
                 return Ok(None);
             }
-            let all = all.clone().filter(|_| there.is_none());
-            locks.push(SkillLock { skills: self, name: (*name).to_owned(), there, all, _set: Rc::clone(set) });
+            let (name, all) = ((*name).to_owned(), all.clone());
+            locks.push(SkillLock { skills: self, name, there, all, _set: Rc::clone(set) });
         }
         Ok(Some(locks))
     }

@@ -1,5 +1,6 @@
 //! The hidden folder in which a skill is made ready, and from which an old one is removed.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,11 @@ use crate::error::{Error, Result};
 use crate::lock::Lock;
 use crate::log::folder::MOST_ATTEMPTS;
 use crate::sys::{self, file, tree};
+
+/// What a hidden folder holds that is to be put back.
+pub(super) fn aside(hidden: &Path) -> PathBuf {
+    hidden.join(ARCHIVE).join("aside")
+}
 
 /// A hidden folder, locked, and removed with everything in it when it is dropped.
 #[derive(Debug)]
@@ -45,12 +51,15 @@ impl Stage {
 
     /// Where a skill is while it is nobody's.
     pub(super) fn inner(&self) -> PathBuf {
-        self.folder.join(ARCHIVE).join(".skill")
+        self.folder.join(ARCHIVE).join("skill")
     }
 
-    /// Where a skill is while it is replaced in two steps: under its own name, so that it can be put back.
-    pub(super) fn aside(&self, name: &std::ffi::OsStr) -> PathBuf {
-        self.folder.join(ARCHIVE).join(name)
+    /// Where a skill is while it is replaced in two steps: in a folder of its own, from which it can be put back.
+    pub(super) fn make_aside(&self, name: &OsStr) -> Result<PathBuf> {
+        let aside = aside(&self.folder);
+        file::make_folder(&aside, 0o700)?;
+        file::sync_folder(&self.folder.join(ARCHIVE))?;
+        Ok(aside.join(name))
     }
 
     /// Makes the folder of a new skill.

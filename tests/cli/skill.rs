@@ -112,6 +112,7 @@ fn who_is_told_to_end_ends_the_command_and_does_not_leave_it_behind() {
     let home = Home::new(CAPACITY);
     make(&home, "pdf", "pdf");
     let mut under = Under::start(&home, &["lock", "pdf"]);
+    let _input = under.0.stdin.take(); // or waiting would end it
     kill_process(Pid::from_child(&under.0), Signal::TERM).unwrap();
     assert_eq!(under.0.wait().unwrap().code(), Some(128 + 15));
     on_last(&home, &["lock", "pdf", "--timeout", "0s"], &["true"]).exits(DONE);
@@ -155,7 +156,9 @@ fn locks_shows_holders_and_waiters_of_all_profiles_of_the_root() {
     let table = on(&root, &["locks"]).quietly().stdout;
     assert!(table.contains("work") && table.contains(&format!("{} hermes-log, ", holder.id())), "{table}");
     kill_process(Pid::from_child(&holder), Signal::STOP).unwrap();
-    assert!(on(&root, &["locks"]).quietly().stdout.contains("s, stopped"));
+    while !on(&root, &["locks"]).quietly().stdout.contains("s, stopped") {
+        assert!(Instant::now() < end, "it does not stop");
+    }
     kill_process(Pid::from_child(&holder), Signal::CONT).unwrap();
     drop(holder.stdin.take());
     holder.wait().unwrap();

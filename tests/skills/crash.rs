@@ -178,6 +178,26 @@ fn where_folders_cannot_be_exchanged_an_update_that_is_killed_is_undone() {
     eprintln!("update in two steps: killed at {calls} calls");
 }
 
+/// What is slow comes after the lock: one that is stopped there is in nobody's way, and is not cleaned up under its hands.
+#[test]
+fn a_process_that_is_stopped_while_it_removes_the_old_files_holds_up_nobody() {
+    for what in ["delete", "update"] {
+        let scene = Scene::new(what);
+        let mut worker = Worker::start("change", scene.home.path(), &[&CAPACITY, &what], "remove_tree@1=stop");
+        assert_eq!(worker.stand(), Stood::Stopped);
+        assert_eq!(scene.state(), scene.states[1], "{what}");
+        let skills = at_once(&scene.home.profile);
+        match what {
+            "delete" => drop(skills.lock("pdf").unwrap().create(b"again", None, "agent").unwrap()),
+            _ => skills.lock("pdf").unwrap().write_file("b.bin", b"again").unwrap(),
+        }
+        scene.home.compact();
+        assert_eq!(leftovers(&scene.home).len(), 1, "{what}");
+        assert_eq!(worker.finish().as_deref(), Some("acknowledged"));
+        assert_eq!(leftovers(&scene.home).len(), 0, "{what}");
+    }
+}
+
 #[test]
 fn an_event_that_cannot_be_appended_after_the_files_were_changed_is_an_error_that_says_so() {
     for what in ["create", "edit", "write_file", "remove_file", "update", "delete", "archive", "restore", "install"] {

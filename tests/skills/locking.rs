@@ -8,7 +8,7 @@ use hermes_log::Error;
 use rustix::process::Signal;
 
 use crate::support::log_files::Home;
-use crate::support::processes::{Random, Task, Worker, tell, wait_for_go};
+use crate::support::processes::{Random, Stood, Task, Worker, tell, wait_for_go};
 use crate::{at_once, done, folder, holder, make, skills, start, until_waiting, with_skill};
 
 pub(crate) fn work(task: &Task) -> bool {
@@ -112,8 +112,9 @@ fn a_dead_holder_delays_nobody() {
 fn a_stopped_holder_delays_writers_of_its_skill_and_nobody_else() {
     let home = with_skill("pdf");
     make(&folder(&home, "other"), "other");
-    let worker = holder(&home, "pdf");
+    let mut worker = holder(&home, "pdf");
     worker.signal(Signal::STOP);
+    assert_eq!(worker.stand(), Stood::Stopped);
     let waiter = start("get", &home, &[&"pdf"]); // with a limit that does not run out
     until_waiting(&folder(&home, "pdf"), 1);
 
@@ -141,9 +142,10 @@ fn a_stopped_holder_delays_writers_of_its_skill_and_nobody_else() {
 fn a_stopped_waiter_holds_up_no_other() {
     let home = with_skill("pdf");
     let mut first = holder(&home, "pdf");
-    let stopped = start("get", &home, &[&"pdf"]);
+    let mut stopped = start("get", &home, &[&"pdf"]);
     until_waiting(&folder(&home, "pdf"), 1);
     stopped.signal(Signal::STOP);
+    assert_eq!(stopped.stand(), Stood::Stopped);
     let waiter = start("get", &home, &[&"pdf"]);
     assert_eq!(waiter.told().as_deref(), Some("begun"));
     until_waiting(&folder(&home, "pdf"), 1);
@@ -254,7 +256,13 @@ fn several_locks_come_in_the_order_of_the_names_and_those_not_there_share_one() 
     let found: Vec<_> = locks.iter().map(|lock| (lock.name(), lock.folder().is_some())).collect();
     assert_eq!(found, [("new", false), ("pdf", true), ("b", true), ("newer", false)]);
     drop(locks);
-    assert!(at_once(&home.profile).lock_many(&["new", "pdf"]).is_ok());
+    // Each can be used as if it were alone.
+    let skills = at_once(&home.profile);
+    let mut locks = skills.lock_many(&["new", "pdf", "b"]).unwrap();
+    locks.pop().unwrap().archive().unwrap();
+    locks.pop().unwrap().delete().unwrap();
+    locks.pop().unwrap().create(b"x", None, "agent").unwrap();
+    assert_eq!(skills.list().unwrap().iter().map(|found| &*found.name).collect::<Vec<_>>(), ["new"]);
 }
 
 #[test]
