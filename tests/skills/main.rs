@@ -153,6 +153,15 @@ fn until_waiting(path: &Path, count: usize) {
     }
 }
 
+/// Tells the threads of a test to stop, also when it fails.
+struct Stop<'a>(&'a std::sync::atomic::AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
 fn done(mut worker: Worker) {
     assert_eq!(worker.stand(), Stood::Done);
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hermes_log::Error;
 
 use crate::support::processes::{Random, Task, Worker, tell, wait_for_go};
-use crate::{at_once, done, folder, holder, make, skills, start, until_waiting, with_skill};
+use crate::{Stop, at_once, done, folder, holder, make, skills, start, until_waiting, with_skill};
 
 pub(crate) fn work(task: &Task) -> bool {
     let skills = skills(&task.profile());
@@ -147,6 +147,7 @@ fn folders_that_come_and_go_by_hand_never_have_two_holders() {
             }
             moves
         });
+        let stopping = Stop(&stop);
         let workers: Vec<Worker> = (0..6).map(|_| start("mark", &home, &[&rounds])).collect();
         let at_their_paths: u64 = workers.iter().map(|worker| worker.told().unwrap().parse::<u64>().unwrap()).sum();
         assert!(
@@ -154,7 +155,7 @@ fn folders_that_come_and_go_by_hand_never_have_two_holders() {
             "only {at_their_paths} locks were of a folder that stayed for a moment"
         );
         workers.into_iter().for_each(done);
-        stop.store(true, Ordering::Relaxed);
+        drop(stopping);
         mover.join().unwrap()
     });
     assert!(moves > 20, "only {moves} moves");

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use hermes_log::{Error, Profile};
 
 use crate::support::log_files::Home;
 use crate::support::processes::{Random, Task, Worker, is_long, tell};
-use crate::{CAPACITY, at_once, done, events_of, folder, leftovers, make, skill_file, skills, start, tree, with_skill};
+use crate::{
+    CAPACITY, Stop, at_once, done, events_of, folder, leftovers, make, skill_file, skills, start, tree, with_skill,
+};
 
 pub(crate) fn work(task: &Task) -> bool {
     if task.role != "race" {
@@ -153,8 +154,8 @@ fn update_against_a_reader_that_never_sees_a_missing_or_half_skill() {
                 }
             });
         }
+        let _stopping = Stop(&stop);
         race(&home, &["update", "update"], rounds() * 2);
-        stop.store(true, Ordering::Relaxed);
     });
     assert!(reads.load(Ordering::Relaxed) > 100, "{reads:?} reads");
 }
@@ -187,13 +188,12 @@ fn a_compaction_leaves_what_a_living_process_is_making() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let end = Instant::now() + Duration::from_secs(60);
-            while !stop.load(Ordering::Relaxed) && Instant::now() < end {
+            while !stop.load(Ordering::Relaxed) {
                 home.compact();
             }
         });
+        let _stopping = Stop(&stop);
         let acknowledged = race(&home, &["update", "update"], rounds());
-        stop.store(true, Ordering::Relaxed);
         assert_eq!(acknowledged, 2 * rounds(), "none failed for want of what it was making");
     });
 }
