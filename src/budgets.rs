@@ -49,6 +49,14 @@ pub const APPEND: Budget = Budget::new("append", Duration::from_secs(1), Duratio
 /// `auth.lock` and `auth.json.lock`, shared with Hermes: one read, merge and replacement of `auth.json` here. Hermes holds
 /// it through a network request: 20 s and a margin of 5 s.
 pub const AUTH_FILE: Budget = Budget::new("auth.json", Duration::from_secs(25), Duration::from_secs(30));
+/// A skill's folder: one change of its files, syncs included. A command that runs under the lock holds it as long as it
+/// wants to, and everybody sees who does.
+pub const SKILL: Budget = Budget::new("skill", Duration::from_secs(10), Duration::from_secs(30));
+/// The folder of all skills: one rename that makes, moves or removes a skill, with its event.
+pub const SKILLS_FOLDER: Budget = Budget::new("skills folder", Duration::from_secs(10), Duration::from_secs(30));
+
+/// No process holds or waits for more locks than this at a time.
+pub const MOST_LOCKS: usize = 1024;
 
 // Evaluated when the crate is compiled, used or not.
-const _: [Budget; 4] = [COMPACTION, SNAPSHOT, APPEND, AUTH_FILE];
+const _: [Budget; 6] = [COMPACTION, SNAPSHOT, APPEND, AUTH_FILE, SKILL, SKILLS_FOLDER];

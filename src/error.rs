@@ -126,6 +126,24 @@ pub enum Error {
         holder: Option<String>,
     },
 
+    /// The skill is left alone, and nothing was done.
+    #[error("{skill} is left alone: {why}")]
+    Refused {
+        /// The skill.
+        skill: String,
+        /// Why, and what would help.
+        why: String,
+    },
+
+    /// A skill's files were changed, and the event that says so is not in the log. The change must not be done again.
+    #[error("the files of {skill} were changed, but the event is not in the log: {source}")]
+    NotLogged {
+        /// The skill.
+        skill: String,
+        /// Why it is not.
+        source: Box<Error>,
+    },
+
     /// A file is damaged in a way that cannot be read around.
     #[error("{} is damaged: {reason}; {advice}", path.display())]
     Damaged {
@@ -244,10 +262,21 @@ impl Error {
         self.io().is_some_and(|e| e.kind() == io::ErrorKind::AlreadyExists)
     }
 
+    /// Whether it is there, and its content cannot be had by this process.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        self.io().is_some_and(|e| matches!(e.raw_os_error(), Some(libc::EACCES | libc::EISDIR)))
+    }
+
+    /// Whether something else than a folder, or a symlink, is where a folder should be.
+    pub(crate) fn is_no_folder(&self) -> bool {
+        self.io().is_some_and(|e| matches!(e.raw_os_error(), Some(libc::ENOTDIR | libc::ELOOP)))
+    }
+
     fn io(&self) -> Option<&io::Error> {
         match self {
             Error::Io { source, .. } => Some(source),
-            Error::NotRecorded { source, .. }
+            Error::NotLogged { source, .. }
+            | Error::NotRecorded { source, .. }
             | Error::NotDurable { source, .. }
             | Error::NotAcknowledged { source, .. } => source.io(),
             Error::Waiting { source, .. } | Error::GivenUp { source, .. } => source.io(),

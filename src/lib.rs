@@ -19,7 +19,7 @@
 //!
 //! # Map
 //!
-//! Arrows point downwards: `cli` -> [`auth`], [`compact`] -> [`view`] -> [`log`] -> [`event`], `sys`.
+//! Arrows point downwards: `cli` -> [`auth`], [`skill`] -> [`compact`] -> [`view`] -> [`log`] -> [`event`], `sys`.
 //!
 //! | to change | look in |
 //! |---|---|
@@ -29,6 +29,7 @@
 //! | what an event means | `view::state` |
 //! | `.usage.json` and work that others do on it | [`view::records`], [`view::external`], `compact::snapshot` |
 //! | credentials: claims, refreshes, `auth.json` | [`auth`]; what their events mean: [`view::auth`] |
+//! | skills' files: finding, locking, changing them; the curator's rule | [`skill`] |
 //! | locks and their limits | `lock`, [`budgets`] |
 //! | a command | `cli` |
 
@@ -48,6 +49,7 @@ mod follow;
 mod lock;
 pub mod log;
 mod profile;
+pub mod skill;
 #[cfg(feature = "fault-injection")]
 pub mod sys;
 #[cfg(not(feature = "fault-injection"))]
@@ -63,6 +65,7 @@ pub use follow::{Followed, Follower, Start};
 pub use log::writer::{Durability, Options, Writer};
 pub use log::{Gap, Position, Reason};
 pub use profile::Profile;
+pub use skill::{SkillLock, Skills};
 pub use sys::Moment;
 pub use verify::{Entry, Verified};
 pub use view::{Policy, SkillView, View};

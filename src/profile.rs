@@ -11,6 +11,7 @@ use crate::follow::{Follower, Start};
 use crate::log::Position;
 use crate::log::folder::Folder;
 use crate::log::writer::{Options, Writer};
+use crate::skill::{self, Skills};
 use crate::sys::file;
 use crate::sys::procfs;
 use crate::verify::{self, Entry, Verified};
@@ -62,11 +63,7 @@ impl Profile {
                 allowed: "a to z and 0 to 9, then also _ and -, at most 64",
             });
         }
-        let home = Profile::from_env()?.home;
-        let root = match home.parent().filter(|parent| parent.file_name().is_some_and(|name| name == "profiles")) {
-            Some(profiles) => profiles.parent().unwrap_or(profiles).to_owned(),
-            None => home,
-        };
+        let root = Profile::from_env()?.root();
         let home = if name == "default" { root } else { root.join("profiles").join(name) };
         if !home.is_dir() {
             return Err(Error::NotFound { what: "profile", name: format!("{name} ({})", home.display()) });
@@ -92,16 +89,31 @@ impl Profile {
         &self.home
     }
 
+    /// The root that the profile belongs to: itself, or the folder above the `profiles` that it is in.
+    #[must_use]
+    pub fn root(&self) -> PathBuf {
+        match self.home.parent().filter(|parent| parent.file_name().is_some_and(|name| name == "profiles")) {
+            Some(profiles) => profiles.parent().unwrap_or(profiles).to_owned(),
+            None => self.home.clone(),
+        }
+    }
+
     /// The folder of the log.
     #[must_use]
     pub fn log_folder(&self) -> PathBuf {
         self.home.join("event-log")
     }
 
+    /// The folder of the skills.
+    #[must_use]
+    pub fn skills_folder(&self) -> PathBuf {
+        self.home.join("skills")
+    }
+
     /// The snapshot, in Hermes's own format.
     #[must_use]
     pub fn snapshot_path(&self) -> PathBuf {
-        self.home.join("skills").join(".usage.json")
+        self.skills_folder().join(".usage.json")
     }
 
     /// Opens the log for appending, made if need be. The home must be there.
@@ -131,12 +143,20 @@ impl Profile {
         Auth::open(self, origin)
     }
 
-    /// Compacts once. See [`compact::run`](crate::compact).
+    /// Compacts once, see [`compact::run`](crate::compact), and removes what dead processes left among the skills.
     ///
     /// # Errors
     /// Whatever stops it; nothing is lost, and the next run goes on.
     pub fn compact(&self, options: &CompactOptions) -> Result<Compaction> {
-        compact::run(self, options)
+        let done = compact::run(self, options);
+        skill::clean_up(self);
+        done
+    }
+
+    /// The skills' files, for a process of this origin.
+    #[must_use]
+    pub fn skills(&self, origin: Origin<'static>) -> Skills {
+        Skills::new(self.clone(), origin)
     }
 
     /// Follows the log: events, gaps and compactions as they come.
@@ -184,7 +204,8 @@ impl Profile {
     pub fn locks(&self) -> [(PathBuf, Option<String>); 2] {
         [self.log_folder().join(compact::LOCK_NAME), self.snapshot_path().with_file_name(".usage.json.lock")].map(
             |path| {
-                let holder = procfs::flock_holder(&path);
+                let flocks = procfs::flocks().ok();
+                let holder = flocks.and_then(|flocks| flocks.at(&path)?.holders.first().map(ToString::to_string));
                 (path, holder)
             },
         )

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, ColorChoice, Parser, Subcommand};
 
 use crate::cli::exit::{self, Failure};
-use crate::cli::{auth, compact, demo, dump, emit, show, stat, tail, verify};
+use crate::cli::{auth, compact, demo, due, dump, emit, lock, locks, show, skill, stat, tail, verify};
 use crate::log::format::{MAX_CAPACITY, MIN_CAPACITY};
 use crate::log::writer::Options;
 use crate::profile::Profile;
@@ -89,6 +89,18 @@ pub(crate) enum Command {
     /// Credentials that many processes share: list, set, refresh once for all
     #[command(after_help = auth::HELP)]
     Auth(auth::Args),
+    /// Run a command while no other process writes a skill's files
+    #[command(after_help = lock::HELP)]
+    Lock(lock::Args),
+    /// Who holds and who waits for a lock, in all profiles of the root
+    #[command(after_help = locks::HELP)]
+    Locks,
+    /// List skills; archive, restore or delete one
+    #[command(after_help = skill::HELP)]
+    Skill(skill::Args),
+    /// Which skills are due to become stale, archived or active again, and why not for the rest
+    #[command(after_help = due::HELP)]
+    Due(due::Args),
     /// Append with many processes, kill some, and compare the counts event for event
     #[command(after_help = demo::HELP)]
     Demo(demo::Args),

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 use std::io;
-use std::process::ExitCode;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitCode, ExitStatus};
 
 use crate::error::Error;
 
@@ -59,6 +60,11 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
         ExitCode::from(exit as u8)
     }
+}
+
+/// What is passed on of a command that was run: its exit code, 128 and its number for a signal.
+pub(crate) fn passed_on(status: ExitStatus) -> i32 {
+    status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(Exit::Failed as i32)
 }
 
 /// Why a command stopped.

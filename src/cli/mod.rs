@@ -10,13 +10,17 @@ mod compact;
 mod cursor;
 mod demo;
 mod display;
+mod due;
 mod dump;
 mod emit;
 mod entries;
 mod exit;
+mod lock;
+mod locks;
 mod output;
 mod segment;
 mod show;
+mod skill;
 mod stat;
 mod tail;
 mod verify;
@@ -74,6 +78,10 @@ fn execute(cli: &Cli, out: &mut Output) -> Result<Exit, Failure> {
         Command::Stat => stat::run(global, out),
         Command::Dump(args) => dump::run(args, global, out),
         Command::Auth(args) => auth::run(args, global, out),
+        Command::Lock(args) => lock::run(args, global, out),
+        Command::Locks => locks::run(global, out),
+        Command::Skill(args) => skill::run(args, global, out),
+        Command::Due(args) => due::run(args, global, out),
         Command::Demo(args) => demo::run(args, global, out),
         Command::DemoWriter(args) => demo::writer::run(args, global),
     }

@@ -1,8 +1,8 @@
 //! Fault injection: the n-th system call fails, is cut short, stops the process or kills it.
 //!
 //! A plan is a list `CALL@N=ACTION` or `CALL@N+=ACTION` (from the n-th on, for good), separated by `;`. `CALL` is a name
-//! used in `super::file` or `any`; `ACTION` is `ENOSPC`, `EIO`, `EMFILE`, `EACCES`, `kill`, `stop` or, for `write`,
-//! `short:BYTES`. The environment variable `HERMES_LOG_FAULT` arms a process, [`arm`] the calling thread.
+//! used in `super::file` and `super::tree` or `any`; `ACTION` is `ENOSPC`, `EIO`, `EMFILE`, `EACCES`, `EINVAL`, `kill`,
+//! `stop` or, for `write`, `short:BYTES`. The environment variable `HERMES_LOG_FAULT` arms a process, [`arm`] the calling thread.
 
 use std::cell::RefCell;
 use std::io;
@@ -63,6 +63,7 @@ fn parse(plan: &str) -> Plan {
             "EIO" => Action::Fail(libc::EIO),
             "EMFILE" => Action::Fail(libc::EMFILE),
             "EACCES" => Action::Fail(libc::EACCES),
+            "EINVAL" => Action::Fail(libc::EINVAL),
             "kill" => Action::Kill,
             "stop" => Action::Stop,
             short => Action::Short(short.strip_prefix("short:")?.parse().ok()?),

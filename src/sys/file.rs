@@ -30,7 +30,7 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    fn of(m: &fs::Metadata) -> Stat {
+    pub(super) fn of(m: &fs::Metadata) -> Stat {
         Stat {
             device: m.dev(),
             inode: m.ino(),
@@ -92,6 +92,12 @@ impl File {
     pub(crate) fn open_lock(path: &Path, mode: u32) -> Result<File> {
         let mut options = fs::OpenOptions::new();
         open(options.read(true).append(true).create(true).mode(mode), "open the lock", path)
+    }
+
+    /// Opens a folder, to lock it; a symlink is refused.
+    pub(crate) fn open_folder(path: &Path) -> Result<File> {
+        let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+        open(fs::OpenOptions::new().read(true).custom_flags(flags), "open the folder", path)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -224,6 +230,12 @@ impl File {
     pub(crate) fn set_owner(&self, uid: u32, gid: u32) -> Result<()> {
         fault::point("chown").at("set the owner of", &self.path)?;
         std::os::unix::fs::fchown(&self.file, Some(uid), Some(gid)).at("set the owner of", &self.path)
+    }
+}
+
+impl std::os::fd::AsRawFd for File {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.file.as_raw_fd()
     }
 }
 

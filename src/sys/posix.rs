@@ -3,14 +3,96 @@
 #![allow(unsafe_code)]
 
 use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::AsRawFd;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
+
+use crate::budgets::MOST_LOCKS;
 
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 static INSTALLED: AtomicBool = AtomicBool::new(false);
+/// Forks of this process that began and that ended: equal while none is under way.
+static FORKS_BEGUN: AtomicU64 = AtomicU64::new(0);
+static FORKS_ENDED: AtomicU64 = AtomicU64::new(0);
+/// Descriptors that a child closes before it does anything else; -1: free.
+static CLOSED_IN_CHILD: [AtomicI32; MOST_LOCKS] = [const { AtomicI32::new(-1) }; MOST_LOCKS];
+
+extern "C" fn before_fork() {
+    FORKS_BEGUN.fetch_add(1, Ordering::SeqCst);
+}
+
+extern "C" fn in_parent() {
+    FORKS_ENDED.fetch_add(1, Ordering::SeqCst);
+}
 
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    FORKS_ENDED.store(FORKS_BEGUN.load(Ordering::SeqCst), Ordering::SeqCst);
+    for descriptor in &CLOSED_IN_CHILD {
+        let number = descriptor.swap(-1, Ordering::SeqCst);
+        if number >= 0 {
+            // SAFETY: the number is the child's own copy, and whoever owns it in the parent never closes it here.
+            unsafe { libc::close(number) };
+        }
+    }
+}
+
+/// An open file that no forked child keeps: its copy of the descriptor is closed before the child does anything else, and
+/// what the child has of this is only a name. Its owner must ask [`is_own`](Self::is_own) before it uses it.
+#[derive(Debug)]
+pub(crate) struct Unshared<T: AsRawFd> {
+    file: ManuallyDrop<T>,
+    slot: usize,
+    generation: u64,
+}
+
+impl<T: AsRawFd> Unshared<T> {
+    /// Opens a file that no child will have, also when another thread forks meanwhile. `None`: all slots are taken.
+    pub(crate) fn open<E>(open: impl Fn() -> Result<T, E>) -> Result<Option<Self>, E> {
+        loop {
+            let generation = fork_generation();
+            let ended = FORKS_ENDED.load(Ordering::SeqCst);
+            let file = open()?;
+            let number = file.as_raw_fd();
+            let is_free =
+                |slot: &AtomicI32| slot.compare_exchange(-1, number, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+            let Some(slot) = CLOSED_IN_CHILD.iter().position(is_free) else { return Ok(None) };
+            let unshared = Unshared { file: ManuallyDrop::new(file), slot, generation };
+            // A fork between the opening and the entry would have copied the descriptor without knowing of it.
+            if FORKS_BEGUN.load(Ordering::SeqCst) == ended {
+                return Ok(Some(unshared));
+            }
+            drop(unshared);
+            std::thread::yield_now();
+        }
+    }
+
+    /// Whether this process opened it.
+    pub(crate) fn is_own(&self) -> bool {
+        self.generation == fork_generation()
+    }
+}
+
+impl<T: AsRawFd> std::ops::Deref for Unshared<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.file
+    }
+}
+
+impl<T: AsRawFd> Drop for Unshared<T> {
+    fn drop(&mut self) {
+        if !self.is_own() {
+            return; // closed, and its number may belong to another file
+        }
+        if let Some(slot) = CLOSED_IN_CHILD.get(self.slot) {
+            slot.store(-1, Ordering::SeqCst); // before the number can be given to another file
+        }
+        // SAFETY: nothing uses the file after this.
+        unsafe { ManuallyDrop::drop(&mut self.file) };
+    }
 }
 
 /// How often this process was forked off from one that had the library loaded. One relaxed load once the handler is
@@ -32,13 +114,13 @@ pub(crate) fn fork_generation() -> u64 {
 #[cold]
 fn install() {
     #[cfg(not(miri))] // Miri has no fork
-    // SAFETY: `in_child` touches one atomic, which is async-signal-safe, and lives as long as the process (or the shared
+    // SAFETY: the handlers touch atomics and close descriptors, which is async-signal-safe, and live as long as the process (or the shared
     // object, whose unloading drops the handler in glibc).
     unsafe {
-        libc::pthread_atfork(None, None, Some(in_child));
+        libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child));
     }
     #[cfg(miri)]
-    let _ = in_child;
+    let _ = (before_fork, in_parent, in_child);
     INSTALLED.store(true, Ordering::Relaxed);
 }
 
@@ -56,9 +138,16 @@ struct Owned<T> {
     value: T,
 }
 
+impl<T> PerProcess<T> {
+    /// A value that is not made yet.
+    pub(crate) const fn new() -> Self {
+        PerProcess { current: AtomicPtr::new(ptr::null_mut()), _owns: std::marker::PhantomData }
+    }
+}
+
 impl<T> Default for PerProcess<T> {
     fn default() -> Self {
-        PerProcess { current: AtomicPtr::new(ptr::null_mut()), _owns: std::marker::PhantomData }
+        PerProcess::new()
     }
 }
 

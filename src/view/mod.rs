@@ -181,6 +181,11 @@ impl View {
         names.into_iter().filter_map(|name| Some((name, self.skill(name)?))).collect()
     }
 
+    /// Whether others did something to a skill's record in `.usage.json` that is not in the log yet.
+    pub(crate) fn is_worked_on_by_others(&self, name: &str) -> bool {
+        self.overlay.skills.contains_key(name)
+    }
+
     /// Gaps that were met above the floor, in log order.
     #[must_use]
     pub fn gaps_met(&self) -> &[Gap] {

@@ -171,6 +171,12 @@ impl SkillView<'_> {
         self.skill.fields.get("pinned") == Some(&Value::Bool(true))
     }
 
+    /// Whether the record puts the skill under the curator: an agent created it, by this field or a fork's.
+    #[must_use]
+    pub fn is_curated(&self) -> bool {
+        self.created_by() == Some(Some("agent")) || self.skill.fields.get("agent_created") == Some(&Value::Bool(true))
+    }
+
     /// When the record was made, in microseconds since the epoch (UTC).
     #[must_use]
     pub fn created_micros(&self) -> Option<i64> {

@@ -5,11 +5,13 @@ mod support;
 
 mod compact;
 mod demo;
+mod due;
 mod dump;
 mod emit;
 mod lines;
 mod output;
 mod show;
+mod skill;
 mod stat;
 mod tail;
 
@@ -174,6 +176,14 @@ impl Held {
         let file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
         file.lock().unwrap();
         Held(file)
+    }
+}
+
+impl Held {
+    fn folder(path: &Path) -> Held {
+        let folder = std::fs::File::open(path).unwrap();
+        folder.lock().unwrap();
+        Held(folder)
     }
 }
 

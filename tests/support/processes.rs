@@ -128,6 +128,10 @@ impl Worker {
         rustix::process::kill_process(self.pid(), signal).unwrap();
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
@@ -145,6 +149,11 @@ impl Worker {
             Err(RecvTimeoutError::Disconnected) => None,
             Err(RecvTimeoutError::Timeout) => panic!("the worker hangs"),
         }
+    }
+
+    /// The same, if it tells it within this time.
+    pub fn told_within(&self, limit: Duration) -> Option<String> {
+        self.lines.recv_timeout(limit).ok()
     }
 
     /// What it has told and nobody has asked for yet.
@@ -174,6 +183,12 @@ impl Worker {
         self.signal(Signal::CONT);
         assert_eq!(self.stand(), Stood::Done);
         std::iter::from_fn(|| self.told()).last()
+    }
+
+    /// Lets a stopped worker that is, or will be, at [`wait_for_go`] go on to its end.
+    pub fn finish_after_go(mut self) {
+        self.go_on();
+        self.finish();
     }
 
     /// Kills it, and returns what it had told and nobody had asked for.

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
-use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use zeroize::Zeroizing;
 use crate::auth::{Auth, RefreshFailure, RefreshOptions};
 use crate::cli::auth::{Names, show};
 use crate::cli::compact::parse_duration;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{self, Exit, Failure};
 use crate::cli::output::Output;
 use crate::error::Error;
 use crate::event::Fields;
@@ -102,7 +101,7 @@ fn exchange(command: &[OsString], fields: &Fields, code: &mut Option<i32>) -> Re
     let answer = std::str::from_utf8(&answer).ok().map(|text| Fields::parse(text, Vec::new()));
     let error = answer.as_ref().and_then(|fields| error_in(fields.as_ref().ok()?));
     if !status.success() {
-        *code = status.code().or(status.signal().map(|signal| 128 + signal));
+        *code = Some(exit::passed_on(status));
     }
     match (error, answer) {
         (Some((word, text)), _) if REFUSALS.contains(&word.as_str()) => Err(RefreshFailure::Refused(text)),
