@@ -150,3 +150,48 @@ fn waits() -> MutexGuard<'static, Waits> {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::time::Instant;
+
+    use super::*;
+    use crate::budgets;
+    use crate::lock::Lock;
+
+    #[test]
+    fn who_releases_and_takes_again_does_not_win_against_who_waits() {
+        let home = tempfile::tempdir().unwrap();
+        let take = || {
+            let limit = Duration::from_secs(100);
+            Lock::of_folder(home.path(), budgets::SKILL, limit, Instant::now()).unwrap().unwrap()
+        };
+        let (stop, turns) = (AtomicBool::new(false), AtomicU64::new(0));
+        let mut passed_by: Vec<u64> = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let _lock = take();
+                    turns.fetch_add(1, Ordering::Relaxed);
+                    let until = Instant::now() + Duration::from_micros(200);
+                    while Instant::now() < until {
+                        std::hint::spin_loop();
+                    }
+                }
+            });
+            let waits = (0..50).map(|_| {
+                let before = turns.load(Ordering::Relaxed);
+                let lock = take();
+                let passed_by = turns.load(Ordering::Relaxed) - before;
+                drop(lock);
+                std::thread::sleep(2 * PAUSE);
+                passed_by
+            });
+            let passed_by = waits.collect();
+            stop.store(true, Ordering::Relaxed);
+            passed_by
+        });
+        passed_by.sort_unstable();
+        assert!(passed_by[25] <= 2, "the other one had so many turns meanwhile: {passed_by:?}");
+    }
+}

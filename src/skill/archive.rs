@@ -43,12 +43,11 @@ impl SkillLock<'_> {
         self.with_all()?;
         self.existing()?;
         let archived = move_to_archive(&folder, &archive)?;
-        file::sync_folder(&archive)?;
-        file::sync_folder(folder.parent().unwrap_or(&skills))?;
+        let mut synced = sync(&archive, folder.parent().unwrap_or(&skills));
         if protections.bundled.contains(&self.name) {
-            suppress(&skills, &self.name, true)?;
+            synced = synced.and_then(|()| suppress(&skills, &self.name, true));
         }
-        record(writer, &self.name, &[Event::Archived { skill: self.name.as_str().into() }])?;
+        record(synced, writer, &self.name, &[Event::Archived { skill: self.name.as_str().into() }])?;
         Ok(archived)
     }
 }
@@ -96,10 +95,9 @@ impl Skills {
             }
             other => other?,
         }
-        file::sync_folder(archived.parent().unwrap_or(&skills))?;
-        file::sync_folder(&skills)?;
-        suppress(&skills, name, false)?;
-        record(writer, name, &[Event::Restored { skill: name.into() }])?;
+        let synced = sync(archived.parent().unwrap_or(&skills), &skills);
+        let synced = synced.and_then(|()| suppress(&skills, name, false));
+        record(synced, writer, name, &[Event::Restored { skill: name.into() }])?;
         Ok(folder)
     }
 }
@@ -187,7 +185,14 @@ fn suppress(skills: &Path, name: &str, is_suppressed: bool) -> Result<()> {
         return Ok(());
     }
     let lines: String = names.into_iter().map(|name| format!("{name}\n")).collect();
-    put(skills, &path, lines.as_bytes())
+    put(skills, &path, lines.as_bytes())?;
+    file::sync_folder(skills)
+}
+
+/// Both ends of a move are on the disk when this returns.
+fn sync(one: &Path, other: &Path) -> Result<()> {
+    file::sync_folder(one)?;
+    file::sync_folder(other)
 }
 
 #[cfg(test)]

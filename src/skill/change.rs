@@ -54,11 +54,11 @@ impl SkillLock<'_> {
             }
             other => other?,
         }
-        stage.sync(&parent)?;
+        let synced = stage.sync(&parent);
         // What the log has of that name belongs to a skill that is gone, whether or not anybody could say so.
         let ends = is_known.then(|| Event::Forgotten { skill: self.name.clone().into() });
         let events: Vec<Event<'_>> = ends.into_iter().chain([event]).collect();
-        record(writer, &self.name, &events)?;
+        record(synced, writer, &self.name, &events)?;
         stage.publish();
         Ok(folder)
     }
@@ -97,7 +97,8 @@ impl SkillLock<'_> {
         let writer = self.skills.writer()?;
         make_folders(folder, target.parent().unwrap_or(folder))?;
         put(folder, &target, content)?;
-        record(writer, &self.name, &[event])
+        let synced = file::sync_folder(target.parent().unwrap_or(folder));
+        record(synced, writer, &self.name, &[event])
     }
 
     /// Removes a file of the skill; never its `SKILL.md`.
@@ -117,8 +118,9 @@ impl SkillLock<'_> {
             return Err(Error::NotFound { what: "file", name: named.display().to_string() });
         }
         file::remove(&named)?;
-        file::sync_folder(named.parent().unwrap_or(folder))?;
-        record(writer, &self.name, &[Event::FileRemoved { skill: self.name.as_str().into(), path: path.into() }])
+        let synced = file::sync_folder(named.parent().unwrap_or(folder));
+        let event = Event::FileRemoved { skill: self.name.as_str().into(), path: path.into() };
+        record(synced, writer, &self.name, &[event])
     }
 
     /// Deletes the skill: from one moment to the next it is gone, and what is left of it is removed after its lock is
@@ -138,8 +140,7 @@ impl SkillLock<'_> {
         self.with_all()?;
         self.existing()?;
         tree::rename_new(&folder, &stage.inner())?;
-        stage.sync(&parent)?;
-        record(writer, &self.name, &[Event::Deleted { skill: self.name.as_str().into() }])?;
+        record(stage.sync(&parent), writer, &self.name, &[Event::Deleted { skill: self.name.as_str().into() }])?;
         drop(self);
         drop(stage);
         Ok(())
@@ -167,7 +168,8 @@ impl SkillLock<'_> {
     }
 }
 
-/// Replaces a file by a temporary one in the skill's folder, where compaction looks for it.
+/// Replaces a file by a temporary one in the skill's folder, where compaction looks for it. The folder that the file is in
+/// is not synced yet.
 pub(super) fn put(folder: &Path, target: &Path, content: &[u8]) -> Result<()> {
     let temporary = folder.join(format!("{HIDDEN_PREFIX}{}.tmp", sys::fresh_suffix()));
     let old = file::stat_if_there(target)?;
@@ -189,7 +191,7 @@ pub(super) fn put(folder: &Path, target: &Path, content: &[u8]) -> Result<()> {
         file::remove(&temporary)?;
         return Err(e);
     }
-    file::sync_folder(target.parent().unwrap_or(folder))
+    Ok(())
 }
 
 /// Folders inside a skill, down to one.

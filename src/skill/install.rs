@@ -50,8 +50,8 @@ impl SkillLock<'_> {
             file::sync_folder(aside.parent().unwrap_or(&aside))?; // before the folder can be gone from where it was
             tree::rename_new(&inner, folder)?;
         }
-        stage.sync(parent)?;
-        record(writer, &self.name, &[Event::Updated { skill: self.name.as_str().into(), source: source.into() }])?;
+        let event = Event::Updated { skill: self.name.as_str().into(), source: source.into() };
+        record(stage.sync(parent), writer, &self.name, &[event])?;
         stage.publish();
         drop(self); // the old one is removed after that
         drop(stage);

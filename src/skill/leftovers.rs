@@ -32,7 +32,7 @@ pub(super) fn recover(skills: &Path) -> Result<bool> {
         if kind == Kind::Folder
             && let Some(_lock) = if_unheld(folder)?
         {
-            is_back |= put_back(folder)?;
+            is_back |= stage::put_back(folder)?;
         }
         Ok(())
     })?;
@@ -66,7 +66,7 @@ fn remove(path: &Path, kind: Kind) -> Result<()> {
     tracing::info!(path = %path.display(), "a process that died has left this; it is removed");
     match kind {
         Kind::Folder => {
-            put_back(path)?;
+            stage::put_back(path)?;
             tree::remove_tree(path)
         }
         _ => file::remove(path).map(drop),
@@ -79,25 +79,4 @@ fn if_unheld(folder: &Path) -> Result<Option<Lock>> {
         Err(crate::Error::LockTimeout { .. }) => Ok(None),
         other => other,
     }
-}
-
-/// Puts a skill back that an update in two steps had moved aside, unless the new one is in its place.
-fn put_back(hidden: &Path) -> Result<bool> {
-    let aside = stage::aside(hidden);
-    let entries = match tree::entries(&aside) {
-        Err(e) if e.is_not_found() => return Ok(false),
-        other => other?,
-    };
-    let parent = hidden.parent().unwrap_or(hidden);
-    for (name, _) in entries {
-        match tree::rename_new(&aside.join(&name), &parent.join(&name)) {
-            Err(e) if e.is_already_there() => {}
-            other => {
-                other?;
-                file::sync_folder(parent)?;
-                return Ok(true);
-            }
-        }
-    }
-    Ok(false)
 }

@@ -127,9 +127,9 @@ impl Skills {
     }
 }
 
-/// Says in the log what was done. A power loss takes neither the change nor its event.
-fn record(mut writer: Writer, skill: &str, events: &[Event<'_>]) -> Result<()> {
-    match writer.append_batch(events, Durability::Disk) {
+/// Says in the log what was done, once it is on the disk: a power loss takes neither the change nor its event.
+fn record(synced: Result<()>, mut writer: Writer, skill: &str, events: &[Event<'_>]) -> Result<()> {
+    match synced.and_then(|()| writer.append_batch(events, Durability::Disk)) {
         Ok(_) => Ok(()),
         Err(error @ Error::NotDurable { .. }) => Err(error), // it is in the log
         Err(error) => Err(Error::NotLogged { skill: skill.to_owned(), source: Box::new(error) }),

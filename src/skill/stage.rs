@@ -12,7 +12,7 @@ use crate::log::folder::MOST_ATTEMPTS;
 use crate::sys::{self, file, tree};
 
 /// What a hidden folder holds that is to be put back.
-pub(super) fn aside(hidden: &Path) -> PathBuf {
+fn aside(hidden: &Path) -> PathBuf {
     hidden.join(ARCHIVE).join("aside")
 }
 
@@ -95,8 +95,29 @@ impl Drop for Stage {
         if !self._lock.is_own() {
             return; // the parent's
         }
-        if let Err(error) = tree::remove_tree(&self.folder) {
+        if let Err(error) = put_back(&self.folder).and_then(|_| tree::remove_tree(&self.folder)) {
             tracing::debug!(%error, "left to the next compaction");
         }
     }
+}
+
+/// Puts a skill back that an update in two steps had moved aside, unless the new one is in its place.
+pub(super) fn put_back(hidden: &Path) -> Result<bool> {
+    let aside = aside(hidden);
+    let entries = match tree::entries(&aside) {
+        Err(e) if e.is_not_found() => return Ok(false),
+        other => other?,
+    };
+    let parent = hidden.parent().unwrap_or(hidden);
+    for (name, _) in entries {
+        match tree::rename_new(&aside.join(&name), &parent.join(&name)) {
+            Err(e) if e.is_already_there() => {}
+            other => {
+                other?;
+                file::sync_folder(parent)?;
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }

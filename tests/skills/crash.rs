@@ -198,6 +198,21 @@ fn a_process_that_is_stopped_while_it_removes_the_old_files_holds_up_nobody() {
     }
 }
 
+/// Or its creation could come into the log before its end.
+#[test]
+fn a_name_is_not_free_before_the_end_of_the_skill_that_had_it_is_in_the_log() {
+    for what in ["delete", "archive"] {
+        let scene = Scene::new(what);
+        let mut worker = Worker::start("change", scene.home.path(), &[&CAPACITY, &what], "write@1=stop"); // the event's
+        assert_eq!(worker.stand(), Stood::Stopped);
+        assert_eq!(scene.state(), scene.states[1], "{what}");
+        let tried = at_once(&scene.home.profile).lock("pdf").map(drop);
+        assert!(matches!(tried, Err(hermes_log::Error::LockTimeout { .. })), "{what}: {tried:?}");
+        assert_eq!(worker.finish().as_deref(), Some("acknowledged"));
+        drop(at_once(&scene.home.profile).lock("pdf").unwrap());
+    }
+}
+
 #[test]
 fn an_event_that_cannot_be_appended_after_the_files_were_changed_is_an_error_that_says_so() {
     for what in ["create", "edit", "write_file", "remove_file", "update", "delete", "archive", "restore", "install"] {
@@ -227,14 +242,19 @@ fn an_event_that_cannot_be_appended_after_the_files_were_changed_is_an_error_tha
 
 #[test]
 fn a_change_whose_calls_fail_is_an_error_and_leaves_the_old_skill_or_the_new_one() {
-    for what in ["create", "edit", "write_file", "remove_file", "update", "delete", "archive", "restore", "install"] {
+    let all = ["create", "edit", "write_file", "remove_file", "update", "delete", "archive", "restore", "install"];
+    for (what, also) in all.map(|what| (what, "")).into_iter().chain([("update", "exchange@1+=EINVAL;")]) {
         for call in 1.. {
             let scene = Scene::new(what);
-            hermes_log::sys::fault::arm(&format!("any@{call}=EIO"));
+            hermes_log::sys::fault::arm(&format!("{also}any@{call}=EIO"));
             let done = change(&scene.home.profile, what);
             hermes_log::sys::fault::disarm();
             let state = scene.state();
-            assert!(scene.states.contains(&state), "{what}, call {call}: {state:#?}");
+            assert!(scene.states.contains(&state), "{what} ({also}), call {call}: {state:#?}");
+            // Whoever is told that nothing was done can rely on it.
+            let is_said = matches!(done, Ok(()) | Err(hermes_log::Error::NotLogged { .. }));
+            let is_in_log = matches!(done, Err(hermes_log::Error::NotDurable { .. }));
+            assert!(is_said || is_in_log || state == scene.states[0], "{what} ({also}), call {call}: {done:?}");
             // Nobody has a lock, and nothing is left that a compaction would not remove.
             drop(at_once(&scene.home.profile).lock("pdf").unwrap());
             scene.home.compact();

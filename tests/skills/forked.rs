@@ -114,6 +114,7 @@ fn a_child_of_a_holder_neither_holds_nor_releases_however_it_ends() {
 fn busy(task: &Task) -> bool {
     let profile = task.profile();
     let stop = std::sync::atomic::AtomicBool::new(false);
+    let (held, is_held) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let skills = skills(&profile);
@@ -126,28 +127,35 @@ fn busy(task: &Task) -> bool {
                 }
                 drop(lock);
             }
-            // Killed while it has the lock, which its children do not.
             let _lock = skills.lock("pdf").unwrap();
-            tell(&format!("rounds {rounds}"));
+            held.send(rounds).unwrap();
             std::thread::sleep(crate::support::processes::HANG);
         });
         for _ in 0..task.number(2) {
-            // SAFETY: the child only sleeps, with a call that is safe after a fork, and leaves.
-            let id = unsafe { libc::fork() };
-            if id == 0 {
-                unsafe {
-                    libc::close(1); // the test waits for the end of what the worker tells
-                    libc::alarm(50);
-                    libc::pause();
-                    libc::_exit(0);
-                }
-            }
-            tell(&format!("child {id}"));
+            fork_one_that_lives_on();
             std::thread::sleep(std::time::Duration::from_micros(300));
         }
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        let rounds = is_held.recv().unwrap();
+        // These are made while the lock is held; then the process is killed.
+        (0..task.number(2)).for_each(|_| fork_one_that_lives_on());
+        tell(&format!("rounds {rounds}"));
     });
     true
+}
+
+fn fork_one_that_lives_on() {
+    // SAFETY: the child only sleeps, with calls that are safe after a fork, and leaves.
+    let id = unsafe { libc::fork() };
+    if id == 0 {
+        unsafe {
+            libc::close(1); // the test waits for the end of what the worker tells
+            libc::alarm(50);
+            libc::pause();
+            libc::_exit(0);
+        }
+    }
+    tell(&format!("child {id}"));
 }
 
 /// Children that live on when their parent is killed.
@@ -165,7 +173,7 @@ impl Drop for Orphans {
 fn a_holder_that_is_killed_is_rid_of_the_lock_though_its_children_live_on() {
     for _ in 0..if crate::support::processes::is_long() { 50 } else { 4 } {
         let home: Home = with_skill("pdf");
-        let worker = start("fork", &home, &[&"busy", &60]);
+        let worker = start("fork", &home, &[&"busy", &40]);
         let mut orphans = Orphans(Vec::new());
         loop {
             let told = worker.told().unwrap();
@@ -177,7 +185,7 @@ fn a_holder_that_is_killed_is_rid_of_the_lock_though_its_children_live_on() {
                 }
             }
         }
-        assert_eq!(orphans.0.len(), 60);
+        assert_eq!(orphans.0.len(), 80);
         worker.kill();
         let lock = at_once(&home.profile).lock("pdf").map(drop);
         lock.unwrap();

@@ -182,7 +182,7 @@ def folders(home):
     """Where each SKILL.md is, a stamp in the archive without its digits."""
     skills = home / "skills"
     found = (str(path.parent.relative_to(skills)) for path in skills.rglob("SKILL.md"))
-    return sorted(re.sub(r"^(\.archive/.*)-\d{14}$", r"\1-STAMP", each) for each in found)
+    return sorted(re.sub(r"^(\.archive/[^/]+)-\d{14}(?=/|$)", r"\1-STAMP", each) for each in found)
 
 
 def transitions(before, after, archived):
