@@ -113,6 +113,7 @@ fn a_removed_credential_does_not_come_back_when_somebody_writes_with_an_old_view
     let login = token(&auth(&home.profile), ID);
     assert_eq!(ticket.commit(&answer).unwrap(), None);
     assert_eq!((token(&old, ID), generation), (login, 3));
+    assert!(old.view().credential(PROVIDER, ID).unwrap().alternates().is_empty(), "another incarnation's");
 }
 
 #[test]
