@@ -2,11 +2,14 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use crate::budgets;
 use crate::compact::{self, CompactOptions, Compaction};
 use crate::error::{Error, Result};
 use crate::event::Origin;
 use crate::follow::{Follower, Start};
+use crate::lock::Lock;
 use crate::log::Position;
 use crate::log::folder::Folder;
 use crate::log::writer::{Options, Writer};
@@ -179,6 +182,16 @@ impl Profile {
                 (path, holder)
             },
         )
+    }
+
+    /// Takes the lock of `.usage.json` that Hermes takes for each rewrite, for a program that rewrites the file itself.
+    /// It is held until the returned guard is dropped, and should be held for less than
+    /// [`budgets::SNAPSHOT`](crate::budgets::SNAPSHOT) allows.
+    ///
+    /// # Errors
+    /// [`Error::LockTimeout`] when `limit` runs out (zero: one attempt); [`Error::Io`].
+    pub fn lock_snapshot(&self, limit: Duration) -> Result<impl Drop + Send + Sync + use<>> {
+        Lock::take(&self.snapshot_path().with_file_name(".usage.json.lock"), 0o644, budgets::SNAPSHOT, limit)
     }
 
     pub(crate) fn place(&self) -> Place {

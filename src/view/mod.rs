@@ -50,6 +50,7 @@ pub struct View {
     gaps_met: Vec<Gap>,
     /// The last segment to read, for a compactor.
     until: u64,
+    revision: u64,
 }
 
 /// Where things are.
@@ -81,6 +82,7 @@ impl View {
             floor: 0,
             gaps_met: Vec::new(),
             until: u64::MAX,
+            revision: 0,
         };
         let folder = match Folder::open(&view.place.folder, view.place.allow_network_fs, false) {
             Err(e) if e.is_not_found() => return Ok(view),
@@ -143,6 +145,12 @@ impl View {
     pub fn position(&self) -> Position {
         let none = Position { segment: 1, offset: FIRST_FRAME_OFFSET };
         self.reader.as_ref().map_or(none, Reader::position)
+    }
+
+    /// Another number after every refresh that took something in, for whoever keeps what was made of the view.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.revision
     }
 
     /// The segment up to and with which the checkpoint that the view began from is folded.
@@ -225,6 +233,7 @@ impl View {
             fresh.read_until(self.until);
             if fresh.poll()? == Ended::AtEnd {
                 fresh.overlay = std::mem::take(&mut self.overlay);
+                fresh.revision = self.revision.wrapping_add(1);
                 *self = fresh;
                 return Ok(());
             }
@@ -254,6 +263,7 @@ impl View {
             }
         });
         if let Some(state) = own {
+            self.revision = self.revision.wrapping_add(1);
             self.state = Arc::new(state); // also when the pass ended in an error: what was passed on is behind the position
         }
         ended
@@ -293,6 +303,7 @@ impl View {
             Arc::make_mut(&mut self.overlay).lay_over(&self.state, self.policy);
         }
         self.overlay_at = Some(self.position());
+        self.revision = self.revision.wrapping_add(1);
     }
 }
 
