@@ -1,0 +1,45 @@
+//! `hermes_log` for Python: the classes of `_native.pyi`, which has their documentation.
+//!
+//! | to change | look in |
+//! |---|---|
+//! | what is raised | [`error`] |
+//! | names and values that cross the border | [`text`], [`json`] |
+//! | what threads and forked children share | [`shared`] |
+//! | what the plugin for Hermes calls | [`usage`], and [`difference`] for what a change of a record means |
+//!
+//! No lock is held while Python runs, and none is waited for while another thread could need Python to give it back.
+
+mod beyond;
+mod difference;
+mod emitter;
+mod error;
+mod event;
+mod follow;
+mod json;
+mod profile;
+mod reports;
+mod shared;
+mod text;
+mod usage;
+mod view;
+mod writer;
+
+#[pyo3::pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::emitter::Emitter;
+    #[pymodule_export]
+    use crate::event::Event;
+    #[pymodule_export]
+    use crate::follow::{Compacted, Follower, Frame};
+    #[pymodule_export]
+    use crate::profile::{Profile, SnapshotLock};
+    #[pymodule_export]
+    use crate::reports::{Compaction, Gap, Position, Status, Verified};
+    #[pymodule_export]
+    use crate::usage::{Base, Usage};
+    #[pymodule_export]
+    use crate::view::View;
+    #[pymodule_export]
+    use crate::writer::Writer;
+}
