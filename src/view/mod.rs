@@ -169,6 +169,13 @@ impl View {
         skill.map(|skill| SkillView { skill, policy: self.policy })
     }
 
+    /// Whether others have changed the skill's record in `.usage.json` and the log does not have that yet. A compaction
+    /// puts it there; an event about a field that is appended before that counts as the older of the two.
+    #[must_use]
+    pub fn is_external(&self, name: &str) -> bool {
+        self.overlay.skills.contains_key(name)
+    }
+
     /// All skills, sorted by name.
     #[must_use]
     pub fn skills(&self) -> Vec<(&str, SkillView<'_>)> {

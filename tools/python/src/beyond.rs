@@ -33,6 +33,7 @@ pub(crate) enum How {
 /// 1. `forgotten` for the ones that begin anew.
 /// 2. A compaction: the file says what the log says, so that what is written next is a difference of just this.
 /// 3. Under the lock of the file: read, change, write beside it, rename.
+/// 4. A compaction: what was written is in the log, and events that follow it are the newer ones.
 pub(crate) fn write(profile: &Profile, writer: &mut Writer, written: &[Written]) -> Result<()> {
     let ended: Vec<Event<'_>> = written
         .iter()
@@ -42,9 +43,20 @@ pub(crate) fn write(profile: &Profile, writer: &mut Writer, written: &[Written])
     if !ended.is_empty() {
         writer.append_batch(&ended, Durability::Process)?;
     }
-    if let Snapshot::Busy(e) | Snapshot::Failed(e) = profile.compact(&CompactOptions::default())?.snapshot {
-        return Err(e);
+    take_in(profile)?;
+    rewrite(profile, written)?;
+    take_in(profile)
+}
+
+/// Puts what others did to `.usage.json` into the log, and what the log has into the file.
+pub(crate) fn take_in(profile: &Profile) -> Result<()> {
+    match profile.compact(&CompactOptions::default())?.snapshot {
+        Snapshot::Busy(e) | Snapshot::Failed(e) => Err(e),
+        _ => Ok(()),
     }
+}
+
+fn rewrite(profile: &Profile, written: &[Written]) -> Result<()> {
     let path = profile.snapshot_path();
     if let Some(skills) = path.parent() {
         fs::create_dir_all(skills).map_err(|e| at("create", skills, e))?;

@@ -37,7 +37,7 @@ mod _native {
     #[pymodule_export]
     use crate::reports::{Compaction, Gap, Position, Status, Verified};
     #[pymodule_export]
-    use crate::usage::{Base, Usage};
+    use crate::usage::{Base, Beyond, Usage};
     #[pymodule_export]
     use crate::view::View;
     #[pymodule_export]

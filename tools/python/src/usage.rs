@@ -70,6 +70,10 @@ struct Hot {
 /// How long.
 const HOT: Duration = Duration::from_millis(1);
 
+/// Records that no event can make what they are now.
+#[pyclass(frozen, module = "hermes_log._native")]
+pub(crate) struct Beyond(Vec<Written>);
+
 /// The records that a caller was given, to tell what it changed.
 #[pyclass(frozen, module = "hermes_log._native")]
 pub(crate) struct Base(Arc<BTreeMap<String, Record>>);
@@ -117,6 +121,27 @@ impl Usage {
             Some(record) if is_flat(&record) => json::record_to_python(py, &record).map(Some),
             _ => Ok(None),
         }
+    }
+
+    /// Records what a mutator made of a record that is still the same; false if it is another one by now.
+    fn save_if_current(
+        &self,
+        py: Python<'_>,
+        skill: &Bound<'_, PyString>,
+        before: &Bound<'_, PyDict>,
+        after: Bound<'_, PyDict>,
+    ) -> PyResult<bool> {
+        let (_, base) = self.load(py, Some(skill))?;
+        if base.0.values().next() != Some(&json::record_from_python(before)?) {
+            return Ok(false);
+        }
+        let records = PyDict::new(py);
+        records.set_item(skill, after)?;
+        let (saved, beyond) = self.save(py, &records, Some(&base), false)?;
+        if let Some(beyond) = beyond {
+            self.write(py, &beyond)?;
+        }
+        Ok(saved.is_some())
     }
 
     /// Appends, or hands over to the emitter what could not be appended.
@@ -212,7 +237,9 @@ impl Usage {
                 }
             }
         }
-        let Change::Counted(events) = change(&name, Some(&was), &is, now_micros()) else { return Ok(false) };
+        let Change::Counted(events) = change(&name, Some(&was), &is, now_micros()) else {
+            return self.save_if_current(py, skill, &before, record);
+        };
         if !events.is_empty() {
             self.append(locked(&inner), &events);
             let copy = record.copy()?.unbind();
@@ -266,7 +293,7 @@ impl Usage {
     }
 
     /// Records what was changed in records that [`load`](Self::load) gave, or, without a base, what differs from the log
-    /// now. Returns what to tell later changes by. `None`, and nothing is done: a new value may depend on the one before,
+    /// now. Returns what to tell later changes by, and what has to be given to [`write`](Self::write). `None`, and nothing is done: a new value may depend on the one before,
     /// so it has to be done once more with the lock of `.usage.json` held.
     #[pyo3(signature = (records, base, *, locked))]
     fn save(
@@ -275,7 +302,7 @@ impl Usage {
         records: &Bound<'_, PyDict>,
         base: Option<&Base>,
         locked: bool,
-    ) -> PyResult<Option<Base>> {
+    ) -> PyResult<(Option<Base>, Option<Beyond>)> {
         let inner = self.inner()?;
         crate::shared::locked(&self.hot).since = None;
         let base = match base {
@@ -283,6 +310,7 @@ impl Usage {
             None => self.load(py, None)?.1.0,
         };
         let (mut saved, mut events, mut written) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let mut is_counted = true;
         let now = now_micros();
         for (key, value) in records {
             let Ok(record) = value.cast::<PyDict>() else { continue };
@@ -292,8 +320,11 @@ impl Usage {
             if before != Some(&record) {
                 match change(&name, before, &record, now) {
                     Change::Counted(counted) => events.extend(counted),
-                    Change::Events { depends: true, .. } if !locked => return Ok(None),
-                    Change::Events { events: more, .. } => events.extend(more),
+                    Change::Events { depends: true, .. } if !locked => return Ok((None, None)),
+                    Change::Events { events: more, .. } => {
+                        is_counted = false;
+                        events.extend(more);
+                    }
                     Change::Beyond { reset } => {
                         let how = match (reset, before) {
                             (false, _) => How::Times,
@@ -307,20 +338,53 @@ impl Usage {
             saved.insert(name, record);
         }
         let gone = base.keys().filter(|name| !saved.contains_key(*name));
-        events.extend(gone.map(|name| Event::Forgotten { skill: name.clone().into() }));
+        for name in gone {
+            is_counted = false;
+            events.push(Event::Forgotten { skill: name.clone().into() });
+        }
         py.detach(|| {
+            let is_external = |event: &Event<'_>| {
+                let inner = crate::shared::locked(&inner);
+                event.skill().is_some_and(|skill| inner.view.is_external(skill))
+            };
+            if !is_counted && !locked && events.iter().any(is_external) {
+                beyond::take_in(&self.profile)?; // else what others did before would count as the newer
+            }
             // One skill's events stay in one frame.
             for events in events.chunk_by(|one, next| one.skill() == next.skill()) {
                 self.append(crate::shared::locked(&inner), events);
             }
-        });
-        if !written.is_empty() {
-            // Not under the own lock: a compaction may take long.
-            let origin = Origin { process: std::process::id(), ..self.origin.clone() };
-            let outcome = py.detach(|| beyond::write(&self.profile, &mut self.profile.writer(origin)?, &written));
-            outcome.map_err(raise)?;
-        }
-        Ok(Some(Base(Arc::new(saved))))
+            Ok(())
+        })
+        .map_err(raise)?;
+        let rest = (!written.is_empty()).then(|| Beyond(written));
+        Ok((Some(Base(Arc::new(saved))), rest))
+    }
+
+    /// Writes to `.usage.json` what no event can say; not with its lock held.
+    fn write(&self, py: Python<'_>, beyond: &Beyond) -> PyResult<()> {
+        let origin = Origin { process: std::process::id(), ..self.origin.clone() };
+        py.detach(|| beyond::write(&self.profile, &mut self.profile.writer(origin)?, &beyond.0)).map_err(raise)
+    }
+
+    /// Puts what others did to records in `.usage.json` into the log, if there is any, so that what comes now counts as
+    /// the newer. Not with the lock of the file held.
+    #[pyo3(signature = (only=None))]
+    fn take_in(&self, py: Python<'_>, only: Option<&Bound<'_, PyString>>) -> PyResult<()> {
+        let inner = self.inner()?;
+        let only = only.map(text::to_log).transpose()?;
+        py.detach(|| {
+            let is_external = {
+                let mut inner = locked(&inner);
+                inner.view.refresh()?;
+                match &only {
+                    Some(name) => inner.view.is_external(name),
+                    None => inner.view.skills().iter().any(|(name, _)| inner.view.is_external(name)),
+                }
+            };
+            if is_external { beyond::take_in(&self.profile) } else { Ok(()) }
+        })
+        .map_err(raise)
     }
 
     /// The lock of `.usage.json`, as a context manager.

@@ -41,6 +41,8 @@ class Place(threading.local):
     """It has to hold it, this time."""
     again = False
     """Nothing was recorded: it has to be done once more, with the lock."""
+    beyond: _native.Beyond | None = None
+    """It has to be written when the lock is released."""
 
 
 class Storage:
@@ -180,14 +182,19 @@ class Storage:
             if place.only is not None and not place.wants_lock:
                 yield
             else:
+                usage.take_in(place.only)
                 with usage.lock():
                     place.locked = True
                     yield
+                place.locked = False
+                if place.beyond is not None:
+                    usage.write(place.beyond)
         except LockTimeout as error:
             self._tell("lock", f"a change was not recorded: {error}")
             raise
         finally:
             place.in_lock = place.locked = False
+            place.beyond = None
 
     def load_usage(self) -> dict[str, Any]:
         place, usage = self._place, self.usage()
@@ -210,13 +217,18 @@ class Storage:
             return self._stock["save_usage"](data)
         try:
             base = data.base if isinstance(data, Records) else None
-            saved = usage.save(data, base, locked=place.locked)
+            saved, beyond = usage.save(data, base, locked=place.locked)
             if saved is None and place.only is not None:
                 place.again = True
                 return None
             if saved is None:
+                usage.take_in()
                 with usage.lock():
-                    saved = usage.save(data, base, locked=True)
+                    saved, beyond = usage.save(data, base, locked=True)
+            if beyond is not None and place.locked:
+                place.beyond = beyond
+            elif beyond is not None:
+                usage.write(beyond)
             if isinstance(data, Records) and saved is not None:
                 data.base = saved
         except Exception as error:
