@@ -24,8 +24,24 @@ mod usage;
 mod view;
 mod writer;
 
+/// The `builtins` of the interpreter that imported the module first.
+static INTERPRETER: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+
 #[pyo3::pymodule]
 mod _native {
+    use pyo3::exceptions::PyImportError;
+    use pyo3::prelude::*;
+
+    /// PyO3 refuses other interpreters only for modules within modules; what it caches is of one interpreter.
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let this = module.py().import("builtins")?.as_ptr() as usize;
+        if *super::INTERPRETER.get_or_init(|| this) == this {
+            return Ok(());
+        }
+        Err(PyImportError::new_err("hermes_log is used by another interpreter of this process, and can be by one only"))
+    }
+
     #[pymodule_export]
     use crate::emitter::Emitter;
     #[pymodule_export]

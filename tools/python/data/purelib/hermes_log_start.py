@@ -90,6 +90,24 @@ def _at_end():
         hermes.hand_back()
 
 
+class _Loader:
+    """A loader for one module; the module itself never sees it."""
+
+    def __init__(self, loader):
+        self.loader = loader
+
+    def __getattr__(self, name):
+        return getattr(self.loader, name)
+
+    def exec_module(self, module):
+        module.__loader__ = module.__spec__.loader = self.loader
+        self.loader.exec_module(module)
+        try:
+            _imported(module)
+        except Exception as error:  # whatever goes wrong here, Hermes runs as it did
+            warn(error)
+
+
 class _Watch:
     """Finds nothing itself; adds a look at two modules of Hermes after they were executed."""
 
@@ -101,24 +119,10 @@ class _Watch:
             find = None if finder is _Watch else getattr(finder, "find_spec", None)
             spec = find(name, path, target) if find else None
             if spec is not None:
-                break
-        else:
-            return None
-        execute = getattr(spec.loader, "exec_module", None)
-        if execute is not None:
-
-            def exec_module(module):
-                execute(module)
-                try:
-                    _imported(module)
-                except Exception as error:  # whatever goes wrong here, Hermes runs as it did
-                    warn(error)
-
-            try:
-                spec.loader.exec_module = exec_module
-            except AttributeError:
-                pass  # an unusual loader: when Hermes loads its plugins, then
-        return spec
+                if hasattr(spec.loader, "exec_module"):
+                    spec.loader = _Loader(spec.loader)
+                return spec
+        return None
 
 
 if _Watch not in sys.meta_path:

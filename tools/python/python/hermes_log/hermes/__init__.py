@@ -35,7 +35,7 @@ USAGE = "tools.skill_usage"
 
 def register(ctx: Any) -> None:
     """Called when Hermes loads its plugins."""
-    import tools.skill_usage  # type: ignore[import-not-found]
+    import tools.skill_usage
 
     activate(tools.skill_usage)
     if hasattr(ctx, "register_cli_command"):
@@ -85,7 +85,7 @@ def deactivate(module: ModuleType | None = None) -> None:
 def hand_back(profile: Profile | None = None) -> bool:
     """Puts into `.usage.json` what the log has beyond it. Returns whether the file is complete."""
     if profile is None:
-        from hermes_constants import get_hermes_home  # type: ignore[import-not-found]
+        from hermes_constants import get_hermes_home
 
         profile = Profile(get_hermes_home())
     try:

@@ -66,7 +66,7 @@ def _obstacle() -> str | None:
     from hermes_log.hermes import structure
 
     try:
-        import tools.skill_usage as usage  # type: ignore[import-not-found]
+        import tools.skill_usage as usage
     except ImportError as error:
         return f"Hermes is not in this environment: {error}"
     enabled = hermes_log_start.is_enabled()
