@@ -39,7 +39,8 @@ pub(crate) struct Usage {
 }
 
 struct Inner {
-    view: View,
+    /// `None` while it cannot be opened: what is counted does not depend on it.
+    view: Option<View>,
     writer: Writer,
     compacted: Compacted,
 }
@@ -109,13 +110,13 @@ impl Usage {
             let (mut hot, mut inner) = (locked(&self.hot), locked(inner));
             let mut outdated = Hot::default();
             if hot.process != process || hot.since.is_none_or(|since| since.elapsed() >= HOT) {
-                inner.view.refresh().map_err(raise)?;
+                inner.view(&self.profile).map_err(raise)?;
                 let now = Hot { process, since: Some(Instant::now()), records: HashMap::new() };
                 outdated = std::mem::replace(&mut hot, now);
             } else if let Some(record) = hot.records.get(name) {
                 return Ok(Some(record.bind(py).clone()));
             }
-            (outdated, inner.view.skill(name).map(|skill| skill.record()))
+            (outdated, inner.view.as_ref().and_then(|view| view.skill(name)).map(|skill| skill.record()))
         };
         match record {
             Some(record) if is_flat(&record) => json::record_to_python(py, &record).map(Some),
@@ -148,7 +149,7 @@ impl Usage {
     fn append(&self, mut inner: MutexGuard<'_, Inner>, events: &[Event<'static>]) {
         match inner.writer.append_batch(events, Durability::Process) {
             Ok(position) => {
-                let floor = inner.view.floor();
+                let floor = inner.floor();
                 if inner.compacted.is_worth_a_look(position, floor) {
                     drop(inner);
                     compact_if_due(self.profile.clone(), position);
@@ -163,11 +164,29 @@ impl Usage {
 
 impl Inner {
     fn open(profile: &Profile, origin: Origin<'static>) -> Result<Inner> {
-        Ok(Inner {
-            writer: profile.writer(origin)?,
-            view: profile.view()?,
-            compacted: Compacted { segment: 0, looked: None },
-        })
+        let writer = profile.writer(origin)?;
+        let view = match profile.view() {
+            // Others' file: the log can be used all the same.
+            Err(hermes_log::Error::Io { path, .. }) if path == profile.snapshot_path() => None,
+            view => Some(view?),
+        };
+        Ok(Inner { view, writer, compacted: Compacted { segment: 0, looked: None } })
+    }
+
+    /// The view, as of now.
+    fn view(&mut self, profile: &Profile) -> Result<&mut View> {
+        match &mut self.view {
+            Some(view) => view.refresh().map(|()| view),
+            none => Ok(none.insert(profile.view()?)),
+        }
+    }
+
+    fn floor(&self) -> u64 {
+        self.view.as_ref().map_or(0, View::floor)
+    }
+
+    fn is_external(&self, skill: &str) -> bool {
+        self.view.as_ref().is_some_and(|view| view.is_external(skill))
     }
 }
 
@@ -207,6 +226,15 @@ fn is_flat(record: &Record) -> bool {
 fn now_micros() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
+#[pymethods]
+impl Base {
+    /// Of nothing: what is made of an empty record says what was done, whatever the record is.
+    #[new]
+    fn new() -> Base {
+        Base(Arc::default())
+    }
 }
 
 #[pymethods]
@@ -258,7 +286,7 @@ impl Usage {
             let name = text::to_log(only)?;
             let record = py.detach(|| {
                 let mut inner = locked(&inner);
-                inner.view.refresh().map(|()| inner.view.skill(&name).map(|skill| skill.record()))
+                inner.view(&self.profile).map(|view| view.skill(&name).map(|skill| skill.record()))
             });
             let mut base = BTreeMap::new();
             if let Some(record) = record.map_err(raise)? {
@@ -270,10 +298,9 @@ impl Usage {
         let cached = locked(&self.cache).as_ref().map(|cache| cache.of);
         let newer = py.detach(|| {
             let mut inner = locked(&inner);
-            inner.view.refresh()?;
-            let of = (std::process::id(), inner.view.revision());
-            let all =
-                || inner.view.skills().into_iter().map(|(name, skill)| (name.to_owned(), skill.record())).collect();
+            let view = inner.view(&self.profile)?;
+            let of = (std::process::id(), view.revision());
+            let all = || view.skills().into_iter().map(|(name, skill)| (name.to_owned(), skill.record())).collect();
             Ok((cached != Some(of)).then(|| (of, all())))
         });
         if let Some((of, base)) = newer.map_err(raise)? {
@@ -345,7 +372,7 @@ impl Usage {
         py.detach(|| {
             let is_external = |event: &Event<'_>| {
                 let inner = crate::shared::locked(&inner);
-                event.skill().is_some_and(|skill| inner.view.is_external(skill))
+                event.skill().is_some_and(|skill| inner.is_external(skill))
             };
             if !is_counted && !locked && events.iter().any(is_external) {
                 beyond::take_in(&self.profile)?; // else what others did before would count as the newer
@@ -376,10 +403,10 @@ impl Usage {
         py.detach(|| {
             let is_external = {
                 let mut inner = locked(&inner);
-                inner.view.refresh()?;
+                let view = inner.view(&self.profile)?;
                 match &only {
-                    Some(name) => inner.view.is_external(name),
-                    None => inner.view.skills().iter().any(|(name, _)| inner.view.is_external(name)),
+                    Some(name) => view.is_external(name),
+                    None => view.skills().iter().any(|(name, _)| view.is_external(name)),
                 }
             };
             if is_external { beyond::take_in(&self.profile) } else { Ok(()) }

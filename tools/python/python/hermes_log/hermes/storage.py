@@ -220,12 +220,14 @@ class Storage:
                 only = place.only if place.in_lock else None
                 records, base = usage.load(only)
             except Exception as error:
-                # Not known is not nothing: what is in the file is the next best.
-                self._tell("load", f"the log cannot be read, .usage.json is: {error}")
-            else:
-                loaded = Records(records)
-                loaded.base = base
-                return loaded
+                self._tell("load", f"records cannot be read: {error}")
+                if not (place.in_lock and place.only):
+                    return self._stock["load_usage"]()  # type: ignore[no-any-return]
+                # What is done to an empty record says what was done, and that is what is recorded.
+                records, base = {}, _native.Base()
+            loaded = Records(records)
+            loaded.base = base
+            return loaded
         return self._stock["load_usage"]()  # type: ignore[no-any-return]
 
     def save_usage(self, data: dict[str, Any]) -> Any:
