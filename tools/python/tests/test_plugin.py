@@ -372,9 +372,19 @@ assert found["review"]["pinned"] is True and found["review"]["state"] == "stale"
 
 
 def test_a_home_that_was_used_before_comes_along(home):
-    home.hermes("for _ in range(3): u.bump_use('deploy')\nu.mark_agent_created('deploy')\nu.bump_view('review')", plugin=False)
+    home.hermes("""
+for _ in range(3): u.bump_use("deploy")
+u.mark_agent_created("deploy"); u.bump_view("review")
+u._mutate("deploy", lambda record: record.update(claims=5))
+""", plugin=False)
     before = home.load(plugin=False)
     assert home.load() == before
+    home.hermes("""
+def claim(record): record["claims"] += 1
+u._mutate("deploy", claim)
+assert u.get_record("deploy")["claims"] == 6
+""")
+    before["deploy"]["claims"] = 6
     home.hermes("u.set_pinned('deploy', True); u.set_state('deploy', 'stale'); u.forget('review')")
     record = home.load()["deploy"]
     assert {**before["deploy"], "pinned": True, "state": "stale"} == record and "review" not in home.load()

@@ -35,6 +35,7 @@ def test_what_a_version_records_is_what_it_would_have_recorded_without(versioned
 assert u.__file__.startswith({folder!r}), u.__file__
 (u._skills_dir() / ".bundled_manifest").write_text("review:abc\\n")
 if hasattr(u, "_prune_builtins_enabled"): u._prune_builtins_enabled = lambda: False
+u.save_usage({{"review": {{**u._empty_record(), "use_count": 1}}}})
 for _ in range(3): u.bump_use("deploy")
 u.bump_view("Größe prüfen"); u.bump_patch("plugin:jira"); u.bump_use("review")
 u.mark_agent_created("deploy"); u.set_pinned("deploy", True); u.set_state("plugin:jira", "archived"); u.set_state("plugin:jira", "active")
