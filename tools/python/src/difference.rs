@@ -57,7 +57,7 @@ pub(crate) fn change(skill: &str, before: Option<&Record>, after: &Record, now: 
             return Change::Beyond { reset: true };
         }
         if count > count_before {
-            if last != last_before && !is_now || is_new && !is_now {
+            if !is_now && (is_new || last != last_before) {
                 return Change::Beyond { reset: true };
             }
             events.push(counted(skill, counter, count - count_before));

@@ -384,7 +384,7 @@ impl Usage {
             Ok(())
         })
         .map_err(raise)?;
-        let rest = (!written.is_empty()).then(|| Beyond(written));
+        let rest = (!written.is_empty()).then_some(Beyond(written));
         Ok((Some(Base(Arc::new(saved))), rest))
     }
 

@@ -39,13 +39,13 @@ def register(ctx):
 def is_enabled():
     """Whether the user's configuration asks for the plugin. None: it cannot be read yet."""
     try:
-        from hermes_cli import plugins
+        from hermes_cli.config import load_config
         from utils import env_var_enabled
 
         if env_var_enabled("HERMES_SAFE_MODE"):
             return False
-        enabled = plugins._get_enabled_plugins() or ()
-        return NAME in enabled and NAME not in plugins._get_disabled_plugins()
+        plugins = load_config().get("plugins") or {}
+        return NAME in (plugins.get("enabled") or ()) and NAME not in (plugins.get("disabled") or ())
     except Exception:
         return None
 
