@@ -392,6 +392,14 @@ assert u.get_record("deploy")["claims"] == 6
     assert home.load(plugin=False) == {"deploy": record}
 
 
+def test_an_event_about_a_field_is_newer_than_what_stock_processes_did_before(home):
+    home.hermes("u.bump_use('deploy'); u.set_pinned('deploy', False); u.bump_use('review')", plugin=False)
+    home.hermes("u.set_pinned('deploy', True); u.forget('review'); assert list(u.load_usage()) == ['deploy']")
+    assert home.load()["deploy"]["pinned"] is True
+    home.compact()
+    assert home.load(plugin=False)["deploy"]["pinned"] is True and "review" not in home.load()
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="needs another owner")
 def test_owner_of_the_file_is_kept_by_what_no_event_can_say(home):
     home.hermes("u.bump_use('deploy')", plugin=False)
