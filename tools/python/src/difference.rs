@@ -51,17 +51,23 @@ pub(crate) fn change(skill: &str, before: Option<&Record>, after: &Record, now: 
     let mut moved = false;
     for counter in Counter::ALL {
         let (count_before, count) = (count(before, counter), count(after, counter));
-        let (last_before, last) = (last(before, counter), last(after, counter));
-        let is_now = last.is_some_and(|last| now.abs_diff(last) <= NOW_MICROS.unsigned_abs());
-        if count < count_before || last < last_before {
+        let time = last(after, counter);
+        let is_now = time.is_some_and(|time| now.abs_diff(time) <= NOW_MICROS.unsigned_abs());
+        if count > count_before && is_now {
+            // Whatever the time before: a clock that was set back is no reason to begin anew.
+            events.push(counted(skill, counter, count - count_before));
+            continue;
+        }
+        let time_before = last(before, counter);
+        if count < count_before || time < time_before && !is_now {
             return Change::Beyond { reset: true };
         }
         if count > count_before {
-            if !is_now && (is_new || last != last_before) {
+            if is_new || time != time_before {
                 return Change::Beyond { reset: true };
             }
             events.push(counted(skill, counter, count - count_before));
-        } else if last != last_before {
+        } else if time > time_before {
             moved = true;
         }
     }

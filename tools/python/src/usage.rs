@@ -251,19 +251,18 @@ impl Usage {
         }
         // Only what is another object now is looked at: that is most of the speed.
         let (mut was, mut is) = (Record::new(), Record::new());
-        for (field, value) in &record {
-            match before.get_item(&field)? {
-                Some(same) if same.is(&value) => {}
-                None => return Ok(false),
-                Some(other) => {
-                    let Ok(field) = field.cast::<PyString>() else { return Ok(false) };
-                    let (field, Ok(value)) = (text::to_log(field)?, json::from_python(&value)) else {
-                        return Ok(false);
-                    };
-                    was.insert(field.to_string(), json::from_python(&other)?);
-                    is.insert(field.into_owned(), value);
-                }
+        // A copy has its fields in the same order, and setting one does not change that.
+        for ((field, value), (same_field, other)) in record.iter().zip(before.iter()) {
+            if value.is(&other) {
+                continue;
             }
+            let Ok(field) = field.cast::<PyString>() else { return Ok(false) };
+            if !field.is(&same_field) {
+                return Ok(false);
+            }
+            let (field, Ok(value)) = (text::to_log(field)?, json::from_python(&value)) else { return Ok(false) };
+            was.insert(field.to_string(), json::from_python(&other)?);
+            is.insert(field.into_owned(), value);
         }
         let Change::Counted(events) = change(&name, Some(&was), &is, now_micros()) else {
             return self.save_if_current(py, skill, &before, record);
