@@ -11,7 +11,7 @@ use crate::log::Position;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Everything that can go wrong. `Display` is a sentence for people and is never matched by text.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, strum::IntoStaticStr)]
 #[non_exhaustive]
 pub enum Error {
     /// A system call failed. Nothing was written on the strength of it.
@@ -245,6 +245,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// The variant's name, for bindings that have one exception a variant.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.into()
+    }
+
     /// Whether the cause, however deep, is a full disk or quota.
     #[must_use]
     pub fn is_full_disk(&self) -> bool {

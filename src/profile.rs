@@ -2,12 +2,15 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::auth::Auth;
+use crate::budgets;
 use crate::compact::{self, CompactOptions, Compaction};
 use crate::error::{Error, Result};
 use crate::event::Origin;
 use crate::follow::{Follower, Start};
+use crate::lock::Lock;
 use crate::log::Position;
 use crate::log::folder::Folder;
 use crate::log::writer::{Options, Writer};
@@ -16,6 +19,9 @@ use crate::sys::file;
 use crate::sys::procfs;
 use crate::verify::{self, Entry, Verified};
 use crate::view::{Place, Policy, View};
+
+/// Mode of `.usage.json.lock` as Hermes makes it, before the umask.
+const SNAPSHOT_LOCK_MODE: u32 = 0o644;
 
 /// A profile of an agent, by its home. Nothing is made or read until something is opened in it.
 #[derive(Clone, Debug)]
@@ -202,13 +208,29 @@ impl Profile {
     /// where `/proc` does not tell.
     #[must_use]
     pub fn locks(&self) -> [(PathBuf, Option<String>); 2] {
-        [self.log_folder().join(compact::LOCK_NAME), self.snapshot_path().with_file_name(".usage.json.lock")].map(
-            |path| {
-                let flocks = procfs::flocks().ok();
-                let holder = flocks.and_then(|flocks| flocks.at(&path)?.holders.first().map(ToString::to_string));
-                (path, holder)
-            },
-        )
+        [self.log_folder().join(compact::LOCK_NAME), self.snapshot_lock_path()].map(|path| {
+            let flocks = procfs::flocks().ok();
+            let holder = flocks.and_then(|flocks| flocks.at(&path)?.holders.first().map(ToString::to_string));
+            (path, holder)
+        })
+    }
+
+    /// Takes the lock of `.usage.json` that Hermes takes for each rewrite, for a program that rewrites the file itself.
+    /// It is held until the returned guard is dropped, and should be held for less than
+    /// [`budgets::SNAPSHOT`](crate::budgets::SNAPSHOT) allows.
+    ///
+    /// # Errors
+    /// [`Error::LockTimeout`] when `limit` runs out (zero: one attempt); [`Error::Io`].
+    pub fn lock_snapshot(&self, limit: Duration) -> Result<impl Drop + Send + Sync + use<>> {
+        self.take_snapshot_lock(limit)
+    }
+
+    pub(crate) fn take_snapshot_lock(&self, limit: Duration) -> Result<Lock> {
+        Lock::take(&self.snapshot_lock_path(), SNAPSHOT_LOCK_MODE, budgets::SNAPSHOT, limit)
+    }
+
+    fn snapshot_lock_path(&self) -> PathBuf {
+        self.snapshot_path().with_file_name(".usage.json.lock")
     }
 
     pub(crate) fn place(&self) -> Place {

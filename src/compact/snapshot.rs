@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::budgets;
 use crate::compact::{Run, Snapshot};
 use crate::error::{Error, Result};
 use crate::event::Event;
@@ -16,8 +15,6 @@ use crate::view::{View, records, snapshot_target};
 
 /// Mode of a `.usage.json` that was not there before, as Hermes makes it.
 const NEW_SNAPSHOT_MODE: u32 = 0o600;
-/// Mode of the lock that Hermes makes, before the umask.
-const LOCK_MODE: u32 = 0o644;
 /// What a part of an `external` event needs beside its data, generously.
 const PART_OVERHEAD_LEN: usize = 512;
 
@@ -42,8 +39,7 @@ impl Run<'_> {
         {
             own_like(skills, &file::stat(self.profile.home())?)?;
         }
-        let lock = path.with_file_name(".usage.json.lock");
-        let lock = Lock::take(&lock, LOCK_MODE, budgets::SNAPSHOT, self.options.snapshot_wait)?;
+        let lock = self.profile.take_snapshot_lock(self.options.snapshot_wait)?;
         let target = snapshot_target(&path)?;
         let found = FoundFile::read(&path)?;
         view.read_log()?; // the newest external event, as of now

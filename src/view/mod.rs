@@ -53,6 +53,7 @@ pub struct View {
     /// The last segment to read, for a compactor.
     until: u64,
     is_auth_alone: bool,
+    revision: u64,
 }
 
 /// Where things are.
@@ -92,6 +93,7 @@ impl View {
             gaps_met: Vec::new(),
             until: u64::MAX,
             is_auth_alone: false,
+            revision: 0,
         };
         let folder = match Folder::open(&view.place.folder, view.place.allow_network_fs, false) {
             Err(e) if e.is_not_found() => return Ok(view),
@@ -156,6 +158,12 @@ impl View {
         self.reader.as_ref().map_or(none, Reader::position)
     }
 
+    /// Another number after every refresh that took something in, for whoever keeps what was made of the view.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
     /// The segment up to and with which the checkpoint that the view began from is folded.
     #[must_use]
     pub fn floor(&self) -> u64 {
@@ -172,6 +180,13 @@ impl View {
         skill.map(|skill| SkillView { skill, policy: self.policy })
     }
 
+    /// Whether others have changed the skill's record in `.usage.json` and the log does not have that yet. A compaction
+    /// puts it there; an event about a field that is appended before that counts as the older of the two.
+    #[must_use]
+    pub fn is_worked_on_by_others(&self, name: &str) -> bool {
+        self.overlay.skills.contains_key(name)
+    }
+
     /// All skills, sorted by name.
     #[must_use]
     pub fn skills(&self) -> Vec<(&str, SkillView<'_>)> {
@@ -179,11 +194,6 @@ impl View {
         names.sort_unstable();
         names.dedup();
         names.into_iter().filter_map(|name| Some((name, self.skill(name)?))).collect()
-    }
-
-    /// Whether others did something to a skill's record in `.usage.json` that is not in the log yet.
-    pub(crate) fn is_worked_on_by_others(&self, name: &str) -> bool {
-        self.overlay.skills.contains_key(name)
     }
 
     /// Gaps that were met above the floor, in log order.
@@ -248,6 +258,7 @@ impl View {
             fresh.is_auth_alone = self.is_auth_alone;
             if fresh.poll()? == Ended::AtEnd {
                 fresh.overlay = std::mem::take(&mut self.overlay);
+                fresh.revision = self.revision.wrapping_add(1);
                 *self = fresh;
                 return Ok(());
             }
@@ -279,6 +290,7 @@ impl View {
             }
         });
         if let Some(state) = own {
+            self.revision = self.revision.wrapping_add(1);
             self.state = Arc::new(state); // also when the pass ended in an error: what was passed on is behind the position
         }
         ended
@@ -318,6 +330,7 @@ impl View {
             Arc::make_mut(&mut self.overlay).lay_over(&self.state, self.policy);
         }
         self.overlay_at = Some(self.position());
+        self.revision = self.revision.wrapping_add(1);
     }
 }
 

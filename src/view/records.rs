@@ -127,7 +127,8 @@ fn correct(bytes: &[u8], found: &mut Found) {
 }
 
 /// What a known field is meant to hold, if that is not what it holds. `null` is an absent count and an absent pin.
-pub(crate) fn meaning(field: &str, value: &Value) -> Option<Value> {
+#[must_use]
+pub fn meaning(field: &str, value: &Value) -> Option<Value> {
     match value {
         Value::Null if field == "state" => Some(Value::from("active")),
         Value::Null => None,

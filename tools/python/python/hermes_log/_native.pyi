@@ -1,0 +1,421 @@
+"""The native module. Limits and waits are seconds; times are microseconds since the epoch, in UTC.
+
+Every class can be shared between threads. A child of `os.fork` can go on using what its parent opened: descriptors,
+threads and locks are made anew in it, and what the parent had not written yet stays the parent's. Calls that may block
+release the GIL.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, final, overload
+
+from hermes_log.view import View as _View
+
+__all__ = [
+    "Base", "Beyond", "Compacted", "Compaction", "Emitter", "Event", "Follower", "Frame", "Gap", "Position", "Profile",
+    "SnapshotLock", "Status", "Usage", "Verified", "View", "Writer",
+]  # fmt: skip
+
+_State: TypeAlias = Literal["active", "stale", "archived"]
+_Counted: TypeAlias = Literal["used", "viewed", "patched"]
+_Plain: TypeAlias = Literal["seeded", "forgotten", "edited", "archived", "restored", "deleted"]
+_File: TypeAlias = Literal["file_written", "file_removed"]
+_Source: TypeAlias = Literal["installed", "updated"]
+
+@final
+class Position:
+    """A place in the log, ordered as the events are. `str()` gives `SEGMENT:OFFSET`, `parse` reads it."""
+
+    def __new__(cls, segment: int, offset: int) -> Position: ...
+    @staticmethod
+    def parse(text: str) -> Position:
+        """Raises `errors.Invalid`."""
+    @property
+    def segment(self) -> int:
+        """Number of the segment."""
+    @property
+    def offset(self) -> int:
+        """Bytes from the start of the segment."""
+    def __lt__(self, other: Position, /) -> bool: ...
+    def __le__(self, other: Position, /) -> bool: ...
+    def __gt__(self, other: Position, /) -> bool: ...
+    def __ge__(self, other: Position, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class Gap:
+    """A stretch of the log that cannot be read."""
+
+    @property
+    def position(self) -> Position:
+        """Where it begins."""
+    @property
+    def len(self) -> int | None:
+        """How many bytes; None for a missing segment, whose size nobody knows."""
+    @property
+    def reason(self) -> str:
+        """Why, as a phrase."""
+
+@final
+class Event:
+    """One thing that happened to a skill, for `Writer.append_batch`, and as a `Frame` has it.
+
+    Raises `errors.Invalid` for an unknown kind, an empty name or one over 4,096 bytes of UTF-8, a count that is not a whole
+    number from 1, another argument than the kind has, and for `fields` that are counted or cannot hold their value.
+    """
+
+    @overload
+    def __new__(cls, kind: _Counted, skill: str, *, count: int = 1) -> Event: ...
+    @overload
+    def __new__(cls, kind: _Plain, skill: str) -> Event: ...
+    @overload
+    def __new__(cls, kind: Literal["created"], skill: str, *, by: str) -> Event: ...
+    @overload
+    def __new__(cls, kind: Literal["state"], skill: str, *, state: _State) -> Event: ...
+    @overload
+    def __new__(cls, kind: Literal["pinned"], skill: str, *, pinned: bool) -> Event: ...
+    @overload
+    def __new__(
+        cls, kind: Literal["fields"], skill: str, *, set: Mapping[str, Any], unset: Sequence[str] = ()
+    ) -> Event: ...
+    @overload
+    def __new__(cls, kind: _File, skill: str, *, path: str) -> Event: ...
+    @overload
+    def __new__(cls, kind: _Source, skill: str, *, source: str) -> Event: ...
+    @property
+    def kind(self) -> str:
+        """Its kind, such as `used`."""
+    @property
+    def skill(self) -> str | None:
+        """The skill that it is about; None for the compactor's own events."""
+    def as_dict(self) -> dict[str, Any]:
+        """Kind (`event`), skill and arguments, as `hermes-log tail --json` prints them."""
+
+@final
+class Frame:
+    """Events that were appended together: they count all or not at all."""
+
+    @property
+    def position(self) -> Position:
+        """Where it begins."""
+    @property
+    def time_micros(self) -> int:
+        """When it was appended."""
+    @property
+    def kind(self) -> str:
+        """Kind of process that appended it, such as `session`."""
+    @property
+    def process(self) -> int:
+        """Its process id."""
+    @property
+    def session(self) -> str | None:
+        """The session that it served."""
+    @property
+    def events(self) -> list[Event]:
+        """What happened."""
+
+@final
+class Compacted:
+    """Everything up to and with segment `floor` is in a checkpoint now."""
+
+    @property
+    def floor(self) -> int:
+        """The segment."""
+
+@final
+class Compaction:
+    """What a compaction did."""
+
+    @property
+    def floor(self) -> int:
+        """The last segment that is folded."""
+    @property
+    def events(self) -> int:
+        """Events folded; 0 if there was nothing to fold."""
+    @property
+    def segments_folded(self) -> int:
+        """Segments folded."""
+    @property
+    def segments_deleted(self) -> int:
+        """Segments deleted."""
+    @property
+    def snapshot(self) -> Literal["unchanged", "written", "busy", "failed"]:
+        """What became of `.usage.json`; `busy` and `failed` are left to the next run."""
+    @property
+    def external(self) -> int:
+        """Skills whose records others had changed in it."""
+    @property
+    def problem(self) -> str | None:
+        """Why it is `busy` or `failed`."""
+    @property
+    def gaps(self) -> list[Gap]:
+        """Gaps in what was folded."""
+    @property
+    def set_aside(self) -> list[Path]:
+        """What was set aside under `damaged/`."""
+
+@final
+class Status:
+    """How the last compaction went."""
+
+    @property
+    def started_micros(self) -> int:
+        """When it began."""
+    @property
+    def ended_micros(self) -> int:
+        """When it ended."""
+    @property
+    def floor(self) -> int | None:
+        """The floor after it, if it went through."""
+    @property
+    def error(self) -> str | None:
+        """What stopped it, or kept it from `.usage.json`."""
+
+@final
+class Verified:
+    """What `Profile.verify` found."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether everything checks out."""
+    @property
+    def checkpoints(self) -> list[int]:
+        """Checkpoints that check out, by their floor."""
+    @property
+    def damaged_checkpoints(self) -> list[int]:
+        """Those that do not."""
+    @property
+    def checkpoint_agrees(self) -> bool | None:
+        """Whether the newest is what the older one and the segments between give; None if that cannot be told."""
+    @property
+    def frames(self) -> int:
+        """Frames that count in the segments that were read."""
+    @property
+    def events(self) -> int:
+        """Events in them that this version understands."""
+    @property
+    def voids(self) -> int:
+        """Frames that were appended again elsewhere."""
+    @property
+    def carried(self) -> int:
+        """Payloads of a newer version."""
+    @property
+    def gaps(self) -> list[Gap]:
+        """Gaps, in log order."""
+    @property
+    def snapshot_problems(self) -> list[str]:
+        """What is wrong with `.usage.json`."""
+    @property
+    def position(self) -> Position:
+        """Up to where the log was read."""
+
+@final
+class Profile:
+    """A profile of an agent, by its home: `home`, else `$HERMES_HOME`, else `~/.hermes`. Nothing is made or read until
+    something is opened in it.
+
+    `capacity`: bytes of the segments that this process creates, 4,096 to 268,435,456. `allow_network_fs`: go on where
+    appends of several hosts are not atomic; each append then takes a lock. `reviews_are_views`: uses by processes of kind
+    `review` are shown as views. Raises `errors.NoHome`.
+    """
+
+    def __new__(
+        cls,
+        home: str | os.PathLike[str] | None = None,
+        *,
+        capacity: int | None = None,
+        allow_network_fs: bool = False,
+        reviews_are_views: bool = False,
+    ) -> Profile: ...
+    @staticmethod
+    def named(name: str) -> Profile:
+        """A profile by its name, `default` or one of `<root>/profiles`. Raises `errors.Invalid`, `errors.NotFound`."""
+    @property
+    def home(self) -> Path:
+        """Its home."""
+    @property
+    def log_folder(self) -> Path:
+        """The folder of the log."""
+    @property
+    def snapshot_path(self) -> Path:
+        """`.usage.json`."""
+    def __fspath__(self) -> str: ...
+    def emitter(self, kind: str, session: str | None = None, *, compact_after: int | None = ...) -> Emitter:
+        """Opens telemetry for a process of a kind (`session`, `gateway`, `cron`, `batch`, `review`, ...). Its background
+        thread compacts when sealed segments pass `compact_after` bytes (16 MiB); None: never.
+        """
+    def writer(self, kind: str, session: str | None = None) -> Writer:
+        """Opens the log for appending, made if need be. Raises `errors.NotFound` if there is no home,
+        `errors.NetworkFileSystem`, `errors.Exposed`, `errors.Invalid`, `errors.Io`.
+        """
+    def view(self) -> _View:
+        """Opens a view; a profile without a log is an empty one. Raises as `View.refresh`."""
+    def follow(
+        self, start: Literal["now", "oldest"] | str | Position | None = None, *, idle_limit: float | None = None
+    ) -> Follower:
+        """Follows the log from now, from the oldest segment that is kept, or from a position. The iteration ends when
+        nothing came for `idle_limit` seconds; None: never. Raises `errors.PositionCompacted`, `errors.Io`.
+        """
+    def compact(self, *, lock_wait: float = 60.0, snapshot_wait: float = 10.0, retain: float = 3600.0) -> Compaction:
+        """Folds the log into a checkpoint and a fresh `.usage.json`. Waits at most `lock_wait` for another compactor and
+        `snapshot_wait` for who holds `.usage.json.lock`; keeps folded segments for `retain`, at most 256. It may die at
+        any point, and nothing is lost. Raises `errors.LockTimeout` and whatever stops it.
+        """
+    def verify(self) -> Verified:
+        """Reads everything and changes nothing. Damage is a finding; raises `errors.Io`, `errors.NewerFormat`."""
+    def last_compaction(self) -> Status | None:
+        """How the last compaction went; None: there was none, or it died. Raises `errors.Io`."""
+    def _usage(self, kind: str) -> Usage: ...
+
+@final
+class Emitter:
+    """Telemetry: returns at once and never raises, whatever it is given. What is not allowed is counted as `refused`.
+
+    Events go into a channel (16,384; the caller appends when it is full) and to the log by a background thread, within
+    about a millisecond. While the log cannot be written 262,144 events are kept. An event is acknowledged by a `flush` that
+    returns; leaving a `with` block, and the end of the last reference, flush for at most 5 seconds. A process that is
+    killed, or ends by `os._exit`, takes with it what was not flushed.
+    """
+
+    def used(self, skill: str, count: int | None = None) -> None:
+        """The skill was used, once or `count` times."""
+    def viewed(self, skill: str, count: int | None = None) -> None:
+        """The skill was viewed, once or `count` times."""
+    def patched(self, skill: str, count: int | None = None) -> None:
+        """The skill was patched, once or `count` times."""
+    @overload
+    def emit(self, kind: _Counted, skill: str, *, count: int = 1) -> None: ...
+    @overload
+    def emit(self, kind: _Plain, skill: str) -> None: ...
+    @overload
+    def emit(self, kind: Literal["created"], skill: str, *, by: str) -> None: ...
+    @overload
+    def emit(self, kind: Literal["state"], skill: str, *, state: _State) -> None: ...
+    @overload
+    def emit(self, kind: Literal["pinned"], skill: str, *, pinned: bool) -> None: ...
+    @overload
+    def emit(
+        self, kind: Literal["fields"], skill: str, *, set: Mapping[str, Any], unset: Sequence[str] = ()
+    ) -> None: ...
+    @overload
+    def emit(self, kind: _File, skill: str, *, path: str) -> None: ...
+    @overload
+    def emit(self, kind: _Source, skill: str, *, source: str) -> None: ...
+    def flush(self, limit: float = 5.0) -> None:
+        """Returns when everything emitted before is in the log. Raises what was lost since the last flush, else what keeps
+        the log from being written (then events are kept, and tried again); `errors.FlushTimeout` after `limit`.
+        """
+    def counters(self) -> dict[str, int]:
+        """What became of the events: `emitted`, `merged`, `appended`, `voided`, `failed` (of which `refused`, `given_up`,
+        `unacknowledged`), `queued`, `waiting`.
+        """
+    def __enter__(self) -> Emitter: ...
+    def __exit__(self, *exception: object) -> None: ...
+
+@final
+class Writer:
+    """Appends in the caller, and says where or raises. No lock is taken and nobody is waited for.
+
+    An append is acknowledged when it is in the kernel, with `durable` when it is on the disk. Raises `errors.Invalid`
+    (nothing was appended), `errors.NotRecorded` (it is not in the log), `errors.NotDurable` (it is, the disk did not
+    confirm it), `errors.NotAcknowledged` (it counts 0 or 1 times).
+    """
+
+    @overload
+    def append(self, kind: _Counted, skill: str, *, durable: bool = False, count: int = 1) -> Position: ...
+    @overload
+    def append(self, kind: _Plain, skill: str, *, durable: bool = False) -> Position: ...
+    @overload
+    def append(self, kind: Literal["created"], skill: str, *, durable: bool = False, by: str) -> Position: ...
+    @overload
+    def append(self, kind: Literal["state"], skill: str, *, durable: bool = False, state: _State) -> Position: ...
+    @overload
+    def append(self, kind: Literal["pinned"], skill: str, *, durable: bool = False, pinned: bool) -> Position: ...
+    @overload
+    def append(
+        self,
+        kind: Literal["fields"],
+        skill: str,
+        *,
+        durable: bool = False,
+        set: Mapping[str, Any],
+        unset: Sequence[str] = (),
+    ) -> Position: ...
+    @overload
+    def append(self, kind: _File, skill: str, *, durable: bool = False, path: str) -> Position: ...
+    @overload
+    def append(self, kind: _Source, skill: str, *, durable: bool = False, source: str) -> Position: ...
+    def append_batch(self, events: Sequence[Event], *, durable: bool = False) -> Position:
+        """Appends events that count all or not at all, together at most 1 MiB or a quarter of a segment."""
+
+@final
+class Follower:
+    """Yields frames, gaps and compactions as they come, across rotation and compaction. It holds nothing that anybody
+    could wait for. An iteration that waits answers Ctrl-C within a tenth of a second.
+
+    Raises `errors.PositionCompacted` when it is further behind than segments are kept, `errors.Io`.
+    """
+
+    @property
+    def position(self) -> Position:
+        """Where to go on: behind everything that was yielded."""
+    def sync(self) -> None:
+        """Makes durable what was read, before its position is saved: a position that is saved before could, after a power
+        loss, point behind events that the log has lost.
+        """
+    def next_batch(self, limit: float = 0.0) -> list[Frame | Gap | Compacted]:
+        """What is there, of one segment at most; waits up to `limit` seconds for something."""
+    def __iter__(self) -> Follower: ...
+    def __next__(self) -> Frame | Gap | Compacted: ...
+
+@final
+class View:
+    """What `hermes_log.View` wraps."""
+
+    def refresh(self) -> None: ...
+    def wait_for(self, position: Position, limit: float) -> None: ...
+    def record(self, skill: str) -> dict[str, Any] | None: ...
+    def records(self) -> dict[str, dict[str, Any]]: ...
+    def names(self) -> list[str]: ...
+    @property
+    def position(self) -> Position: ...
+    @property
+    def floor(self) -> int: ...
+    @property
+    def events(self) -> int: ...
+    @property
+    def frames(self) -> int: ...
+    @property
+    def gaps(self) -> list[Gap]: ...
+    @property
+    def gap_count(self) -> int: ...
+    @property
+    def snapshot_problems(self) -> list[str]: ...
+
+# For the plugin.
+
+@final
+class SnapshotLock:
+    def __enter__(self) -> None: ...
+    def __exit__(self, *exception: object) -> None: ...
+
+@final
+class Base:
+    def __new__(cls) -> Base: ...
+
+@final
+class Beyond: ...
+
+@final
+class Usage:
+    def count(self, skill: str, mutator: Callable[[dict[str, Any]], Any]) -> bool: ...
+    def load(self, only: str | None = None) -> tuple[dict[str, dict[str, Any]], Base]: ...
+    def save(
+        self, records: dict[str, Any], base: Base | None, *, locked: bool
+    ) -> tuple[Base | None, Beyond | None]: ...
+    def write(self, beyond: Beyond) -> None: ...
+    def take_in(self, only: str | None = None) -> None: ...
+    def lock(self) -> SnapshotLock: ...
+    def trouble(self) -> tuple[int, int]: ...
+    def flush(self, limit: float) -> None: ...

@@ -1,0 +1,49 @@
+"""Not run: what mypy checks in the stubs, against the use that the package is made for."""
+
+from datetime import datetime
+from typing import Any, Literal, assert_type
+
+from hermes_log import (
+    Compacted,
+    Event,
+    Follower,
+    Frame,
+    Gap,
+    Position,
+    Profile,
+    SkillRecord,
+    View,
+    errors,
+)
+
+
+def used(profile: Profile) -> None:
+    with profile.emitter("session") as log:
+        log.used("pdf")
+        log.emit("state", "pdf", state="stale")
+        log.emit("state", "pdf", state="asleep")  # type: ignore[call-overload]
+        log.emit("created", "pdf")  # type: ignore[call-overload]
+    writer = profile.writer("cron", session="nightly")
+    assert_type(writer.append("used", "pdf", count=3, durable=True), Position)
+    assert_type(writer.append_batch([Event("archived", "pdf"), Event("fields", "pdf", set={"x": 1})]), Position)
+
+    view = profile.view()
+    assert_type(view, View)
+    assert_type(view["pdf"], dict[str, Any])
+    record = view.skill("pdf")
+    assert_type(record, SkillRecord | None)
+    if record is not None:
+        assert_type(record.use_count, int)
+        assert_type(record.last_used_at, datetime | None)
+        assert_type(record.state, Literal["active", "stale", "archived"])
+    view.wait_for(Position.parse("1:64"), 2.0)
+
+    follower = profile.follow("oldest", idle_limit=1)
+    assert_type(follower, Follower)
+    for item in follower:
+        assert_type(item, Frame | Gap | Compacted)
+    try:
+        profile.compact(lock_wait=0)
+    except errors.LockTimeout as error:
+        assert isinstance(error, TimeoutError)
+    assert_type(profile.verify().is_sound, bool)
