@@ -20,7 +20,7 @@ const SUPPRESSED: &str = ".curator_suppressed";
 /// Digits of the stamp that a folder gets whose name is taken in the archive: year to second, UTC.
 const STAMP_LEN: usize = 14;
 
-impl SkillLock<'_> {
+impl SkillLock {
     /// Moves the skill to the archive, from one moment to the next. Returns where it is. Refused where Hermes refuses it:
     /// pinned, hub-installed and external skills, and bundled ones if the curator must not prune them.
     ///

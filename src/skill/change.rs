@@ -14,7 +14,7 @@ use crate::sys::{self, tree};
 /// Mode of a new file, before the umask.
 const FILE_MODE: u32 = 0o644;
 
-impl SkillLock<'_> {
+impl SkillLock {
     /// Makes the skill, with this `SKILL.md`: flat, or in a category, which is made if need be. `by` is who created it
     /// (`agent` puts it under the curator). Returns its folder. The name is a new incarnation.
     ///

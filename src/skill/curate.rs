@@ -35,7 +35,7 @@ impl Skills {
         }
     }
 
-    fn act(&self, lock: SkillLock<'_>, action: Action) -> Result<()> {
+    fn act(&self, lock: SkillLock, action: Action) -> Result<()> {
         let skill = || lock.name().to_owned().into();
         let event = match action {
             Action::Archive => return lock.archive().map(drop),

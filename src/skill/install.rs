@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::sys::{file, tree};
 
-impl SkillLock<'_> {
+impl SkillLock {
     /// Installs the skill from a folder, which is copied, modes and all; `source` says in the log where it came from.
     /// Returns its folder. The name is a new incarnation.
     ///

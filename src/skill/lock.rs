@@ -39,8 +39,8 @@ struct Held {
 
 /// The exclusive lock of one skill, held until it is dropped: of its folder, or, if it is not there, for its creation.
 #[derive(Debug)]
-pub struct SkillLock<'a> {
-    pub(super) skills: &'a Skills,
+pub struct SkillLock {
+    pub(super) skills: Skills,
     pub(super) name: String,
     /// Where the skill is, and its lock.
     pub(super) there: Option<(PathBuf, Lock)>,
@@ -69,7 +69,7 @@ impl Skills {
     /// # Errors
     /// [`Error::LockTimeout`] names the holder. [`Error::Invalid`]: this thread has a lock already; the name is empty.
     /// [`Error::Unsettled`], [`Error::Io`].
-    pub fn lock(&self, name: &str) -> Result<SkillLock<'_>> {
+    pub fn lock(&self, name: &str) -> Result<SkillLock> {
         let mut locks = self.lock_many(&[name])?;
         locks.pop().ok_or_else(|| refused(name, "it has no lock")) // one name, one lock
     }
@@ -80,7 +80,7 @@ impl Skills {
     ///
     /// # Errors
     /// As [`lock`](Self::lock). Nothing is held after an error.
-    pub fn lock_many(&self, names: &[&str]) -> Result<Vec<SkillLock<'_>>> {
+    pub fn lock_many(&self, names: &[&str]) -> Result<Vec<SkillLock>> {
         let set = Rc::new(Set::begin(names)?);
         let folder = self.folder()?;
         let start = Instant::now();
@@ -96,13 +96,13 @@ impl Skills {
     }
 
     /// `None`: what was locked is not what the names say.
-    fn try_lock_many<'a>(
-        &'a self,
+    fn try_lock_many(
+        &self,
         skills: &Path,
         names: &[&str],
         set: &Rc<Set>,
         start: Instant,
-    ) -> Result<Option<Vec<SkillLock<'a>>>> {
+    ) -> Result<Option<Vec<SkillLock>>> {
         let mut wanted = Vec::new();
         for (index, name) in names.iter().enumerate() {
             let Some(folder) = find_or_recover(skills, name)? else { continue };
@@ -134,7 +134,7 @@ impl Skills {
                 return Ok(None);
             }
             let (name, all) = ((*name).to_owned(), all.clone());
-            locks.push(SkillLock { skills: self, name, there, all, _set: Rc::clone(set) });
+            locks.push(SkillLock { skills: self.clone(), name, there, all, _set: Rc::clone(set) });
         }
         Ok(Some(locks))
     }
@@ -187,7 +187,7 @@ impl Set {
     }
 }
 
-impl SkillLock<'_> {
+impl SkillLock {
     /// The skill's name.
     #[must_use]
     pub fn name(&self) -> &str {

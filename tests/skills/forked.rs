@@ -40,7 +40,7 @@ pub(crate) fn work(task: &Task) -> bool {
     true
 }
 
-fn child(way: &str, lock: SkillLock<'_>, program: &CString) -> ! {
+fn child(way: &str, lock: SkillLock, program: &CString) -> ! {
     // SAFETY: no pointers. It ends a child that hangs, which the parent sees.
     unsafe { libc::alarm(50) };
     let refused = matches!(lock.write_file("child.txt", b"x"), Err(Error::Refused { .. }));
