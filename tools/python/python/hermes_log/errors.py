@@ -71,6 +71,14 @@ class LockTimeout(Error, TimeoutError):
     """A lock could not be had in time. Nothing was done without it."""
 
 
+class Refused(Error):
+    """The skill is left alone, and nothing was done."""
+
+
+class NotLogged(Error):
+    """A skill's files were changed, and the event that says so is not in the log. The change must not be done again."""
+
+
 class Damaged(Error):
     """A file is damaged in a way that cannot be read around."""
 
@@ -97,6 +105,18 @@ class GivenUp(Error):
     """The log could not be written for so long that events were given up."""
 
 
+class LoginRequired(Error):
+    """The server refused the credential's tokens: trying again does not help. Nothing was sent."""
+
+
+class RefreshFailed(Error):
+    """An exchange of tokens failed, here or in the process that had the claim. The tokens stay as they were."""
+
+
+class RefreshTimeout(Error):
+    """Another process went on exchanging the tokens until the limit. The tokens stay as they were."""
+
+
 class NotReached(Error, TimeoutError):
     """A position did not become visible in time."""
 
@@ -110,15 +130,20 @@ __all__ = [
     "Invalid",
     "Io",
     "LockTimeout",
+    "LoginRequired",
     "NetworkFileSystem",
     "NewerFormat",
     "NoHome",
     "NotAcknowledged",
     "NotDurable",
     "NotFound",
+    "NotLogged",
     "NotReached",
     "NotRecorded",
     "PositionCompacted",
+    "RefreshFailed",
+    "RefreshTimeout",
+    "Refused",
     "Unsettled",
     "Waiting",
 ]
