@@ -6,12 +6,16 @@ use clap::Subcommand;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
 
+use crate::budgets;
 use crate::cli::args::Global;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::Output;
+use crate::compact;
 use crate::error::Error;
 use crate::event::{Event, Origin, State};
 use crate::log::writer::Durability;
+use crate::profile::Profile;
+use crate::view::View;
 use crate::view::records::check_fields;
 
 pub(crate) const HELP: &str = "\
@@ -23,6 +27,10 @@ Examples:
   hermes-log emit set pdf category '\"documents\"'
   hermes-log emit use -- -a-name-that-begins-with-a-dash
   generate-events | hermes-log emit -
+
+An event about a field (state, pin, set, ...) counts as newer than what others did to the record in
+.usage.json before it: if there is such work, it is compacted into the log first, and the exit code is 75 if that
+cannot be had in time; nothing is appended then.
 
 Prints the position of the event, such as 3:64, once it is acknowledged; with --json {\"position\": \"3:64\"}.
 `emit -` reads events as JSON lines, such as {\"event\": \"used\", \"skill\": \"pdf\", \"count\": 2}; see `emit - --help`.";
@@ -130,17 +138,48 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut Output) -> Result<Exit
     let origin = Origin { session: args.session.clone().map(Into::into), ..Origin::here(args.origin.clone()) };
     let durability = if args.durable { Durability::Disk } else { Durability::Process };
     let Some(event) = args.what.event()? else {
-        return lines::append(profile.writer(origin)?, durability, out);
+        let settler = Settler { profile: &profile, view: None };
+        return lines::append(profile.writer(origin)?, settler, durability, out);
     };
     event.validate()?; // before anything is made
     check_fields(&event)?;
-    let position = profile.writer(origin)?.append(&event, durability)?;
+    let mut writer = profile.writer(origin)?;
+    Settler { profile: &profile, view: None }.before(&event, out)?;
+    let position = writer.append(&event, durability)?;
     if out.is_json() {
         out.value(&json!({"position": position.to_string()}))?;
     } else {
         out.line(&position.to_string())?;
     }
     Ok(Exit::Done)
+}
+
+/// Sees to it that an event about a field counts as newer than what others did in `.usage.json` before it.
+struct Settler<'a> {
+    profile: &'a Profile,
+    view: Option<View>,
+}
+
+impl Settler<'_> {
+    /// Called before each append. [`Error::LockTimeout`] if others' work could not be taken in in time.
+    fn before(&mut self, event: &Event<'_>, out: &mut Output) -> Result<(), Error> {
+        let Some(skill) = event.skill().filter(|_| !event.is_count()) else { return Ok(()) };
+        let settled = match &mut self.view {
+            Some(view) => compact::settle(self.profile, view, skill, budgets::SNAPSHOT.wait_limit),
+            none => self
+                .profile
+                .view()
+                .and_then(|view| compact::settle(self.profile, none.insert(view), skill, budgets::SNAPSHOT.wait_limit)),
+        };
+        match settled {
+            // A file that cannot be read keeps nobody from saying what he has to say.
+            Err(e @ Error::Io { .. }) => {
+                out.warning(&format!("{e}; if others have changed {skill:?} there, that may count as newer than this"));
+                Ok(())
+            }
+            other => other,
+        }
+    }
 }
 
 impl What {

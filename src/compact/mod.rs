@@ -129,6 +129,20 @@ pub(crate) fn run(profile: &Profile, options: &CompactOptions) -> Result<Compact
     })
 }
 
+/// Puts what others did to a skill's record in `.usage.json` into the log, if there is anything: it counts as done when it
+/// comes into the log, so it goes there before an event about a field that it must not override.
+pub(crate) fn settle(profile: &Profile, view: &mut View, skill: &str, limit: Duration) -> Result<()> {
+    view.refresh()?;
+    if !view.is_worked_on_by_others(skill) {
+        return Ok(());
+    }
+    let options = CompactOptions { lock_wait: limit, snapshot_wait: limit, ..CompactOptions::default() };
+    match run(profile, &options)?.snapshot {
+        Snapshot::Busy(e) | Snapshot::Failed(e) => Err(e),
+        Snapshot::Unchanged | Snapshot::Written { .. } => view.refresh(),
+    }
+}
+
 fn run_once(profile: &Profile, options: &CompactOptions) -> Result<Compaction> {
     let span = tracing::info_span!("compact", home = %profile.home().display());
     let _entered = span.enter();

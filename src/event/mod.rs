@@ -199,6 +199,12 @@ impl<'a> Event<'a> {
         }
     }
 
+    /// Whether it counts something up: such events add, in whatever order they come.
+    #[must_use]
+    pub fn is_count(&self) -> bool {
+        matches!(self, Event::Used { .. } | Event::Viewed { .. } | Event::Patched { .. })
+    }
+
     /// Bytes of the event's texts, roughly what it takes in a frame.
     pub(crate) fn text_len(&self) -> usize {
         let beside = match self {

@@ -33,7 +33,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::budgets;
-use crate::compact::{self, CompactOptions, Snapshot};
+use crate::compact;
 use crate::error::{Error, Result};
 use crate::event::{Event, Origin};
 use crate::log::writer::{Durability, Writer};
@@ -101,18 +101,10 @@ impl Skills {
         tree::canonical(&folder)
     }
 
-    /// A view in which the log has all that is known of a skill's record. What others did to it in `.usage.json` counts as
-    /// done when it comes into the log, so it goes there before an event that it must not override.
+    /// A view in which the log has all that is known of a skill's record.
     fn settled(&self, name: &str) -> Result<View> {
         let mut view = self.profile.view()?;
-        if view.is_worked_on_by_others(name) {
-            let options =
-                CompactOptions { lock_wait: self.limit, snapshot_wait: self.limit, ..CompactOptions::default() };
-            match compact::run(&self.profile, &options)?.snapshot {
-                Snapshot::Busy(e) | Snapshot::Failed(e) => return Err(e),
-                Snapshot::Unchanged | Snapshot::Written { .. } => view.refresh()?,
-            }
-        }
+        compact::settle(&self.profile, &mut view, name, self.limit)?;
         Ok(view)
     }
 

@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use super::*;
+use crate::support::usage_file;
 
 fn record(home: &Home, skill: &str) -> Value {
     on(home, &["show", skill, "--json"]).quietly().json()["record"].clone()
@@ -49,6 +50,42 @@ fn every_kind_changes_what_it_names() {
     assert_eq!(record(&home, "pdf")["pinned"], false);
     emit(&["forget", "pdf"]);
     on(&home, &["show", "pdf"]).exits(NOT_FOUND);
+}
+
+#[test]
+fn what_is_said_of_a_field_counts_as_newer_than_what_others_did_before() {
+    let home = Home::new(CAPACITY);
+    on(&home, &["emit", "use", "pdf"]).quietly();
+    on(&home, &["compact"]).quietly();
+    for (by_others, words, field, value) in [
+        (json!({"pinned": true}), &["unpin", "pdf"][..], "pinned", json!(false)),
+        (json!({"state": "archived"}), &["state", "pdf", "active"], "state", json!("active")),
+        (json!({"score": 1}), &["set", "pdf", "score", "2"], "score", json!(2)),
+    ] {
+        for as_lines in [false, true] {
+            usage_file::change(&home, |records| {
+                let record = records["pdf"].as_object_mut().unwrap();
+                record.extend(by_others.as_object().unwrap().clone());
+            });
+            if as_lines {
+                let line = match field {
+                    "pinned" => json!({"event": "pinned", "skill": "pdf", "pinned": value}),
+                    "state" => json!({"event": "state", "skill": "pdf", "state": value}),
+                    _ => json!({"event": "fields", "skill": "pdf", "set": {field: value}}),
+                };
+                run_with_input(&mut of(home.path(), &["emit", "-"]), line.to_string().as_bytes()).exits(DONE);
+            } else {
+                on(&home, &[&["emit"], words].concat()).quietly();
+            }
+            assert_eq!(record(&home, "pdf")[field], value, "{words:?}");
+            on(&home, &["compact"]).quietly();
+            assert_eq!(record(&home, "pdf")[field], value, "{words:?}, compacted");
+        }
+    }
+    // What counts up adds, and waits for nobody.
+    let _lock = usage_file::hold_lock(&home);
+    on(&home, &["emit", "use", "pdf"]).quietly();
+    on(&home, &["emit", "pin", "pdf"]).quietly();
 }
 
 #[test]

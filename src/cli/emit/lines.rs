@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use serde_json::json;
 
 use crate::cli::display;
+use crate::cli::emit::Settler;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::Output;
 use crate::error::{Error, Result};
@@ -18,8 +19,13 @@ const CHUNK_LEN: usize = 64 << 10;
 /// No event that fits into a frame is longer as JSON, where a byte can take six.
 const MOST_LINE_LEN: usize = 8 << 20;
 
-pub(super) fn append(writer: Writer, durability: Durability, out: &mut Output) -> Result<Exit, Failure> {
-    let mut stream = Stream { writer, durability, out, line: 0, appended: 0, bad: 0, last: None };
+pub(super) fn append(
+    writer: Writer,
+    settler: Settler<'_>,
+    durability: Durability,
+    out: &mut Output,
+) -> Result<Exit, Failure> {
+    let mut stream = Stream { writer, settler, durability, out, line: 0, appended: 0, bad: 0, last: None };
     let outcome = out_of_stdin(&mut stream);
     let Stream { out, appended, bad, last, .. } = stream;
     let position = last.map(|position| position.to_string());
@@ -75,6 +81,7 @@ fn out_of_stdin(stream: &mut Stream<'_>) -> Result<(), Failure> {
 
 struct Stream<'a> {
     writer: Writer,
+    settler: Settler<'a>,
     durability: Durability,
     out: &'a mut Output,
     /// Number of the last line that was looked at.
@@ -105,6 +112,11 @@ impl Stream<'_> {
     }
 
     fn append(&mut self, numbers: &[u64], events: &[Event<'_>]) -> Result<(), Failure> {
+        for event in events {
+            if let Err(e) = self.settler.before(event, self.out) {
+                return Err(self.stopped(&e, numbers));
+            }
+        }
         let batches: Vec<&[Event<'_>]> = events.chunks(1).collect();
         match self.writer.append_batches(&batches, self.durability) {
             Ok(positions) => {
