@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::log::folder::Folder;
+use crate::log::folder::{Folder, is_exposed, may_change};
 use crate::log::scan::Reason;
 use crate::log::{Gap, checkpoint as file_of, format};
 use crate::sys::{self, file};
@@ -19,6 +19,17 @@ pub(super) fn remove_unpublished(folder: &Folder) -> Result<()> {
         let path = folder.join(&name);
         if is_older(&path, LEFTOVER_AGE)? {
             file::remove(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes away what others may do with checkpoints: there are secrets in them.
+pub(super) fn tighten(folder: &Folder) -> Result<()> {
+    for floor in folder.list()?.checkpoints {
+        let path = folder.checkpoint_path(floor);
+        if let Some(stat) = file::stat_if_there(&path)?.filter(|stat| is_exposed(stat) && may_change(stat)) {
+            file::set_mode(&path, stat.mode & 0o700)?;
         }
     }
     Ok(())

@@ -180,6 +180,7 @@ impl<'a> Run<'a> {
 
     fn steps(&mut self) -> Result<Compaction> {
         checkpoint::remove_unpublished(&self.folder)?;
+        checkpoint::tighten(&self.folder)?;
         self.set_aside.extend(checkpoint::set_damaged_aside(&self.folder)?);
         let mut view = View::load(self.profile.place(), self.profile.policy())?;
         let (floor, events) = (view.floor(), view.events());

@@ -1,7 +1,7 @@
 //! Checkpoint files: read, published. What the state in them means is the view's.
 
 use crate::error::{Error, Result};
-use crate::log::folder::{Folder, Listing, MOST_ATTEMPTS};
+use crate::log::folder::{Folder, Listing, MOST_ATTEMPTS, is_exposed};
 use crate::log::format::{self, BadHeader};
 use crate::sys::file;
 
@@ -26,9 +26,13 @@ pub(crate) struct Start {
     pub(crate) damaged: Option<u64>,
 }
 
-/// Reads one checkpoint. `None`: it does not check out. Unreadable, and a newer format, are errors.
+/// Reads one checkpoint. `None`: it does not check out. Unreadable, readable by others, and a newer format, are errors.
 pub(crate) fn read(folder: &Folder, floor: u64) -> Result<Option<Checkpoint>> {
     let path = folder.checkpoint_path(floor);
+    let stat = file::stat(&path)?;
+    if is_exposed(&stat) {
+        return Err(Error::Exposed { path, mode: stat.mode });
+    }
     let bytes = file::read(&path)?;
     match format::decode_checkpoint(&bytes) {
         Ok((_, [])) => Ok(Some(Checkpoint { floor, ..Checkpoint::default() })),

@@ -164,6 +164,23 @@ fn a_file_that_two_homes_share_by_symlink_stays_one_file_under_one_lock() {
 }
 
 #[test]
+fn owner_and_group_are_kept_also_by_root() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("only root can give a file away");
+        return;
+    }
+    let home = Home::new(CAPACITY);
+    let path = home.path().join("auth.json");
+    write(&path, &stored());
+    std::os::unix::fs::chown(&path, Some(12345), Some(23456)).unwrap();
+    let mut auth = auth(&home.profile);
+    auth.import(&path).unwrap();
+    auth.export(&path).unwrap();
+    let stat = fs::metadata(&path).unwrap();
+    assert_eq!((stat.uid(), stat.gid(), stat.mode() & 0o777), (12345, 23456, 0o600));
+}
+
+#[test]
 fn both_locks_of_hermes_are_waited_for_and_released() {
     let home = Home::new(CAPACITY);
     let path = home.path().join("auth.json");

@@ -35,7 +35,7 @@ fn from_the_future() -> Vec<(&'static str, Vec<u8>, u64)> {
 /// The payloads that the newest checkpoint carries, as it was written.
 fn carried(home: &Home) -> Vec<(Position, Vec<u8>)> {
     type Carried = (Position, Vec<u8>, IgnoredAny);
-    type State = (IgnoredAny, IgnoredAny, IgnoredAny, Vec<Carried>, IgnoredAny, IgnoredAny, u64, u64);
+    type State = (IgnoredAny, IgnoredAny, IgnoredAny, Vec<Carried>, IgnoredAny, IgnoredAny, u64, u64, IgnoredAny);
     let bytes = fs::read(home.checkpoint_path(*home.checkpoints().last().unwrap())).unwrap();
     let (_, state) = decode_checkpoint(&bytes).unwrap();
     let state: State = rmp_serde::from_slice(state).unwrap();

@@ -56,3 +56,22 @@ fn view_that_is_open_refuses_a_next_segment_that_others_can_read() {
     view.refresh().unwrap();
     assert_eq!(uses(&view).len(), 2);
 }
+
+#[test]
+fn checkpoint_that_others_can_read_is_refused_until_a_compaction_tightens_it() {
+    let home = Home::new(CAPACITY);
+    home.used("first");
+    home.compact();
+    let path = home.checkpoint_path(1);
+    for exposed in [0o644, 0o660] {
+        set_mode(&path, exposed);
+        match home.profile.view() {
+            Err(Error::Exposed { path: named, mode }) => assert_eq!((named, mode), (path.clone(), exposed)),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(mode(&path), exposed, "readers change nothing");
+        home.compact();
+        assert_eq!(mode(&path), 0o600);
+    }
+    assert_eq!(uses(&home.view())["first"], 1);
+}
