@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hermes_log::auth::{Auth, Begun, RefreshFailure, Ticket};
-use hermes_log::sys::fault::shift_clock;
-use hermes_log::{CompactOptions, Durability, EmitterOptions, Event, Origin, Status, StatusKind};
+use hermes_log::sys::fault::{self, shift_clock};
+use hermes_log::{CompactOptions, Durability, EmitterOptions, Error, Event, Origin, Status, StatusKind};
 
 use crate::endpoint::{Endpoint, Mood, exchange};
 use crate::support::log_files::Home;
@@ -195,6 +195,36 @@ fn credentials_stay_exact_under_millions_of_other_events() {
     eprintln!("reading at start took at most {opened:?}");
     assert_eq!(home.view().skills().iter().map(|(_, skill)| skill.activity()).sum::<u64>(), events / 10 * 10 + 10_000);
     assert_eq!(home.view().auth(), auth.refresh().unwrap(), "a view of everything says the same");
+}
+
+#[test]
+fn every_change_is_on_the_disk_before_it_is_acknowledged() {
+    let home = Home::new(CAPACITY);
+    let mut auth = auth(&home.profile);
+    auth.set(PROVIDER, ID, fields(r#"{"refresh_token": "1"}"#)).unwrap();
+    let changes: [(&str, fn(&mut Auth) -> hermes_log::Result<()>); 7] = [
+        ("set", |auth| auth.set(PROVIDER, "other", fields("{}")).map(drop)),
+        ("status", |auth| auth.set_status(PROVIDER, ID, 1, Status::of(StatusKind::Ok))),
+        ("active", |auth| auth.set_active(Some(PROVIDER))),
+        ("suppress", |auth| auth.suppress(PROVIDER, "env")),
+        ("unsuppress", |auth| auth.unsuppress(PROVIDER, "env")),
+        ("claim", |auth| auth.begin_refresh(PROVIDER, ID, 1, SHORT).map(drop)),
+        ("remove", |auth| auth.remove(PROVIDER, "other")),
+    ];
+    for (what, change) in changes {
+        fault::arm("fdatasync@1=EIO");
+        let outcome = change(&mut auth);
+        fault::disarm();
+        assert!(matches!(outcome, Err(Error::NotDurable { .. })), "{what}: {outcome:?}");
+    }
+    std::thread::sleep(SHORT); // the claim is in the log all the same
+    let ticket = won(&mut auth, 1, LONG);
+    fault::arm("fdatasync@1=EIO");
+    let outcome = ticket.commit(&fields(r#"{"refresh_token": "2"}"#));
+    fault::disarm();
+    assert!(matches!(outcome, Err(Error::NotDurable { .. })), "{outcome:?}");
+    auth.refresh().unwrap();
+    assert_eq!(token(&auth, ID), "2", "in the log, and so not lost to anybody");
 }
 
 #[test]
