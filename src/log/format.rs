@@ -40,7 +40,7 @@
 //! The CRC covers everything but itself. The state is described in [`crate::view::State`]; no bytes at all are the empty
 //! state, which is `checkpoint-0`.
 
-use crc32fast::Hasher;
+use crate::log::crc;
 
 /// First bytes of a segment.
 pub const SEGMENT_MAGIC: [u8; 8] = *b"HLOGSEG\n";
@@ -130,7 +130,7 @@ impl SegmentHeader {
         bytes.extend_from_slice(&self.number.to_le_bytes());
         bytes.extend_from_slice(&self.salt.to_le_bytes());
         bytes.extend_from_slice(&self.created.to_le_bytes());
-        bytes.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
+        bytes.extend_from_slice(&crc::continued(0, &bytes).to_le_bytes());
         bytes.try_into().unwrap_or([0; SEGMENT_HEADER_LEN])
     }
 
@@ -151,7 +151,7 @@ impl SegmentHeader {
             salt: u64::from_le_bytes(fields.take()),
             created: u64::from_le_bytes(fields.take()),
         };
-        if magic != SEGMENT_MAGIC || u32::from_le_bytes(fields.take()) != crc32fast::hash(covered) {
+        if magic != SEGMENT_MAGIC || u32::from_le_bytes(fields.take()) != crc::continued(0, covered) {
             return Err(BadHeader::Damaged);
         }
         if version > VERSION || features & !KNOWN_FEATURES != 0 {
@@ -207,7 +207,8 @@ impl UnverifiedHeader {
 /// Frames of one segment: its salt and capacity.
 #[derive(Clone, Debug)]
 pub struct FrameCodec {
-    salted: Hasher,
+    /// The CRC of the salt.
+    salted: u32,
     capacity: u32,
 }
 
@@ -215,9 +216,7 @@ impl FrameCodec {
     /// The codec of a segment.
     #[must_use]
     pub fn new(header: &SegmentHeader) -> FrameCodec {
-        let mut salted = Hasher::new();
-        salted.update(&header.salt.to_le_bytes());
-        FrameCodec { salted, capacity: header.capacity }
+        FrameCodec { salted: crc::continued(0, &header.salt.to_le_bytes()), capacity: header.capacity }
     }
 
     /// Appends the frame around `payload` to `out`. The payload's length was checked by the writer.
@@ -229,11 +228,9 @@ impl FrameCodec {
         out.extend_from_slice(&[0; 4]);
         out.extend_from_slice(payload);
         out.push(TRAILER);
-        let mut hasher = self.salted.clone();
-        hasher.update(&length);
-        hasher.update(out.get(crc_at + 4..).unwrap_or_default());
-        if let Some(crc) = out.get_mut(crc_at..crc_at + 4) {
-            crc.copy_from_slice(&hasher.finalize().to_le_bytes());
+        let crc = crc::continued(crc::continued(self.salted, &length), out.get(crc_at + 4..).unwrap_or_default());
+        if let Some(place) = out.get_mut(crc_at..crc_at + 4) {
+            place.copy_from_slice(&crc.to_le_bytes());
         }
     }
 
@@ -252,10 +249,8 @@ impl FrameCodec {
         if trailer != [TRAILER] {
             return None;
         }
-        let mut hasher = self.salted.clone();
-        hasher.update(&header.payload_len.to_le_bytes());
-        hasher.update(covered);
-        (hasher.finalize() == header.crc).then_some(payload)
+        let crc = crc::continued(crc::continued(self.salted, &header.payload_len.to_le_bytes()), covered);
+        (crc == header.crc).then_some(payload)
     }
 
     /// The segment's capacity.
@@ -309,8 +304,5 @@ pub fn decode_checkpoint(bytes: &[u8]) -> Result<([u8; 16], &[u8]), BadHeader> {
 }
 
 fn checkpoint_crc(head: &[u8], state: &[u8]) -> u32 {
-    let mut hasher = Hasher::new();
-    hasher.update(head);
-    hasher.update(state);
-    hasher.finalize()
+    crc::continued(crc::continued(0, head), state)
 }

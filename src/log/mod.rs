@@ -4,6 +4,7 @@
 //! (rule R2), `segment` opens and creates, [`writer`] appends (rule R1), [`reader`] reads in order.
 
 pub(crate) mod checkpoint;
+mod crc;
 pub(crate) mod folder;
 pub mod format;
 mod position;
