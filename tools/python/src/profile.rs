@@ -127,12 +127,20 @@ impl Profile {
         py.detach(|| Follower::open(self.0.clone(), start, idle_limit)).map_err(raise)
     }
 
-    #[pyo3(signature = (*, lock_wait=60.0, snapshot_wait=10.0, retain=3600.0))]
-    fn compact(&self, py: Python<'_>, lock_wait: f64, snapshot_wait: f64, retain: f64) -> PyResult<Compaction> {
+    #[pyo3(signature = (*, lock_wait=60.0, snapshot_wait=10.0, retain=3600.0, scrub=false))]
+    fn compact(
+        &self,
+        py: Python<'_>,
+        lock_wait: f64,
+        snapshot_wait: f64,
+        retain: f64,
+        scrub: bool,
+    ) -> PyResult<Compaction> {
         let options = CompactOptions {
             lock_wait: seconds(lock_wait)?,
             snapshot_wait: seconds(snapshot_wait)?,
             retain: seconds(retain)?,
+            scrub,
         };
         py.detach(|| self.0.compact(&options)).map(Compaction::from).map_err(raise)
     }

@@ -257,10 +257,13 @@ class Profile:
         """Follows the log from now, from the oldest segment that is kept, or from a position. The iteration ends when
         nothing came for `idle_limit` seconds; None: never. Raises `errors.PositionCompacted`, `errors.Io`.
         """
-    def compact(self, *, lock_wait: float = 60.0, snapshot_wait: float = 10.0, retain: float = 3600.0) -> Compaction:
+    def compact(
+        self, *, lock_wait: float = 60.0, snapshot_wait: float = 10.0, retain: float = 3600.0, scrub: bool = False
+    ) -> Compaction:
         """Folds the log into a checkpoint and a fresh `.usage.json`. Waits at most `lock_wait` for another compactor and
-        `snapshot_wait` for who holds `.usage.json.lock`; keeps folded segments for `retain`, at most 256. It may die at
-        any point, and nothing is lost. Raises `errors.LockTimeout` and whatever stops it.
+        `snapshot_wait` for who holds `.usage.json.lock`; keeps folded segments for `retain`, at most 256. `scrub`: leaves no
+        secret that was replaced before in any segment or checkpoint; nothing is retained. It may die at any point, and
+        nothing is lost. Raises `errors.LockTimeout` and whatever stops it.
         """
     def verify(self) -> Verified:
         """Reads everything and changes nothing. Damage is a finding; raises `errors.Io`, `errors.NewerFormat`."""
