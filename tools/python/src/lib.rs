@@ -5,6 +5,7 @@
 //! | what is raised | [`error`] |
 //! | names and values that cross the border | [`text`], [`json`] |
 //! | what threads and forked children share | [`shared`] |
+//! | who may use the lock of a skill | [`skill`] |
 //! | what the plugin for Hermes calls | [`usage`], and [`difference`] for what a change of a record means |
 //!
 //! No lock is held while Python runs, and none is waited for while another thread could need Python to give it back.
@@ -20,6 +21,7 @@ mod json;
 mod profile;
 mod reports;
 mod shared;
+mod skill;
 mod text;
 mod usage;
 mod view;
@@ -53,6 +55,8 @@ mod _native {
     use crate::profile::{Profile, SnapshotLock};
     #[pymodule_export]
     use crate::reports::{Compaction, Gap, Position, Status, Verified};
+    #[pymodule_export]
+    use crate::skill::{SkillLock, SkillLocks, Skills};
     #[pymodule_export]
     use crate::usage::{Base, Beyond, Usage};
     #[pymodule_export]

@@ -1,6 +1,7 @@
 """Not run: what mypy checks in the stubs, against the use that the package is made for."""
 
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal, assert_type
 
 from hermes_log import (
@@ -11,6 +12,7 @@ from hermes_log import (
     Gap,
     Position,
     Profile,
+    SkillLock,
     SkillRecord,
     View,
     errors,
@@ -47,3 +49,14 @@ def used(profile: Profile) -> None:
     except errors.LockTimeout as error:
         assert isinstance(error, TimeoutError)
     assert_type(profile.verify().is_sound, bool)
+
+
+def locked(profile: Profile) -> None:
+    with profile.skill_lock("pdf", 5) as lock:
+        assert_type(lock, SkillLock)
+        assert_type(lock.folder, Path | None)
+        lock.write_file("a.txt", b"x")
+        lock.create("x")  # type: ignore[call-arg]
+    with profile.skill_locks(["pdf", "git"]) as locks:
+        assert_type([lock.name for lock in locks], list[str])
+    assert_type(profile.skills("session").list(), list[tuple[str, Path]])

@@ -9,10 +9,11 @@
     print(view["pdf"]["use_count"], view.skill("pdf").last_used_at)
 
 An `Emitter` counts without waiting, a `Writer` appends and says where or raises, a `View` has the sums, a `Follower` yields
-what happens as it happens. Skill names are exact; half a surrogate pair in one is kept and read back equal.
+what happens as it happens. A `SkillLock` is for changing a skill's files, `Auth` has the credentials and refreshes each once
+for all processes. Skill names are exact; half a surrogate pair in one is kept and read back equal.
 
-Everything can be shared between threads and used in a child made by `os.fork`. Calls that may block release the GIL.
-Sub-interpreters cannot import the package: `ImportError`.
+Everything but a `SkillLock` can be shared between threads and used in a child made by `os.fork`. Calls that may block
+release the GIL. Sub-interpreters cannot import the package: `ImportError`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from hermes_log._native import (
     Gap,
     Position,
     Profile,
+    SkillLock,
+    SkillLocks,
+    Skills,
     Status,
     Verified,
     Writer,
@@ -46,7 +50,10 @@ __all__ = [
     "Gap",
     "Position",
     "Profile",
+    "SkillLock",
+    "SkillLocks",
     "SkillRecord",
+    "Skills",
     "Status",
     "Verified",
     "View",

@@ -1,10 +1,11 @@
 """The native module. Limits and waits are seconds; times are microseconds since the epoch, in UTC.
 
-Every class can be shared between threads. A child of `os.fork` can go on using what its parent opened: descriptors,
-threads and locks are made anew in it, and what the parent had not written yet stays the parent's. Calls that may block
-release the GIL.
+Every class but `SkillLock` can be shared between threads. A child of `os.fork` can go on using what its parent opened:
+descriptors, threads and locks are made anew in it, and what the parent had not written yet stays the parent's. Calls that
+may block release the GIL.
 """
 
+import builtins
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,8 +14,9 @@ from typing import Any, Literal, TypeAlias, final, overload
 from hermes_log.view import View as _View
 
 __all__ = [
-    "Base", "Beyond", "Compacted", "Compaction", "Emitter", "Event", "Follower", "Frame", "Gap", "Position", "Profile",
-    "SnapshotLock", "Status", "Usage", "Verified", "View", "Writer",
+    "Base", "Beyond", "Compacted", "Compaction", "Emitter",
+    "Event", "Follower", "Frame", "Gap", "Position", "Profile",
+    "SkillLock", "SkillLocks", "Skills", "SnapshotLock", "Status", "Usage", "Verified", "View", "Writer",
 ]  # fmt: skip
 
 _State: TypeAlias = Literal["active", "stale", "archived"]
@@ -257,6 +259,19 @@ class Profile:
         """Follows the log from now, from the oldest segment that is kept, or from a position. The iteration ends when
         nothing came for `idle_limit` seconds; None: never. Raises `errors.PositionCompacted`, `errors.Io`.
         """
+    def skills(self, kind: str, session: str | None = None, *, limit: float = 30.0) -> Skills:
+        """The skills' files, for a process of a kind. `limit`: for each wait for a lock; 0: one attempt."""
+    def skill_lock(
+        self, name: str, limit: float = 30.0, *, kind: str = ..., session: str | None = None
+    ) -> SkillLock:
+        """The lock of one skill, to be entered by `with`, which waits at most `limit`; 0: one attempt. `kind` is that of the
+        process, `session` if nothing else is said; `review` and `curator` are refused what
+        Hermes refuses them.
+        """
+    def skill_locks(
+        self, names: Sequence[str], limit: float = 30.0, *, kind: str = ..., session: str | None = None
+    ) -> SkillLocks:
+        """The locks of several skills, entered together; `limit` is for all of them."""
     def compact(
         self, *, lock_wait: float = 60.0, snapshot_wait: float = 10.0, retain: float = 3600.0, scrub: bool = False
     ) -> Compaction:
@@ -371,6 +386,81 @@ class Follower:
         """What is there, of one segment at most; waits up to `limit` seconds for something."""
     def __iter__(self) -> Follower: ...
     def __next__(self) -> Frame | Gap | Compacted: ...
+
+@final
+class Skills:
+    """The skills' files of a profile. Reading takes no lock."""
+
+    def list(self) -> builtins.list[tuple[str, Path]]:
+        """Name and folder of each skill that is not archived, sorted by name. Raises `errors.Io`."""
+    def archived(self) -> builtins.list[tuple[str, Path]]:
+        """The same of the archive."""
+    def find(self, name: str) -> Path | None:
+        """The folder of a skill as of now: it may be elsewhere in a moment, unless its lock is held. Raises `errors.Io`."""
+    def restore(self, name: str) -> Path:
+        """Brings a skill back from the archive, flat under its name; returns its folder. Raises `errors.NotFound`;
+        `errors.Refused` if a skill of that name is there, or where Hermes refuses it; `errors.NotLogged`, `errors.Io`,
+        `errors.LockTimeout`; `errors.Invalid` if this thread has a lock.
+        """
+
+@final
+class SkillLock:
+    """The exclusive lock of one skill, held in a `with` block: of its folder, or, if it is not there, for its creation.
+
+    Entering it raises `errors.LockTimeout`, which has the `path`, who is the `holder` and the seconds `waited`;
+    `errors.Invalid` for an empty name, and if this thread has a lock already (several are entered together, see
+    `Profile.skill_locks`); `errors.Unsettled`, `errors.Io`. Ctrl-C is answered when the wait is over.
+
+    It belongs to the thread that entered it; from another one, after the block, and in a forked child, which neither holds
+    nor releases it, each call raises `errors.Refused`. It is released at the end of the block, and by the death of its
+    process or thread.
+
+    A change is whole or not there, whatever happens, and it is in the log when its call returns. Each raises
+    `errors.NotFound` if the skill is not there, `errors.Refused` (nothing was done), `errors.Invalid`, `errors.Io`;
+    `errors.NotLogged`: it was done, and the event is not in the log. Text is written as UTF-8.
+    """
+
+    def __enter__(self) -> SkillLock: ...
+    def __exit__(self, *exception: object) -> None: ...
+    @property
+    def name(self) -> str:
+        """The skill."""
+    @property
+    def folder(self) -> Path | None:
+        """Its folder; None if it is not there."""
+    def create(self, content: str | bytes, category: str | None = None, *, by: str) -> Path:
+        """Makes the skill, with this `SKILL.md`; `by` is who did (`agent` puts it under the curator). Returns its folder.
+        The lock is used up, also if this raises.
+        """
+    def edit(self, content: str | bytes) -> None:
+        """Replaces the whole `SKILL.md`. Its front matter must not name another skill."""
+    def write_file(self, path: str, content: str | bytes) -> None:
+        """Writes a file, `path` being relative to the skill's folder; folders are made."""
+    def remove_file(self, path: str) -> None:
+        """Removes a file; never its `SKILL.md`. Raises `errors.NotFound` also for the file."""
+    def delete(self) -> None:
+        """Deletes the skill; a pinned one is refused. Raises `errors.LockTimeout` as well. The lock is used up, also if this
+        raises.
+        """
+    def archive(self) -> Path:
+        """Moves it to the archive; returns where it is. Refused where Hermes refuses it. Raises `errors.LockTimeout` as
+        well. The lock is used up, also if this raises.
+        """
+    def install(self, folder: str | os.PathLike[str], category: str | None = None, *, source: str) -> Path:
+        """Makes the skill as a copy of a folder; `source` says in the log where it came from. Returns its folder. The lock
+        is used up, also if this raises.
+        """
+    def update(self, folder: str | os.PathLike[str], *, source: str) -> None:
+        """Replaces the skill by a folder's content. The lock is used up, also if this raises."""
+
+@final
+class SkillLocks:
+    """The locks of several skills: a `with` block has them all, in the order of the names, or raises as `SkillLock` does and
+    has none. Processes that want the same skills in another order do not wait for each other for ever.
+    """
+
+    def __enter__(self) -> list[SkillLock]: ...
+    def __exit__(self, *exception: object) -> None: ...
 
 @final
 class View:
