@@ -6,12 +6,15 @@
 //! | names and values that cross the border | [`text`], [`json`] |
 //! | what threads and forked children share | [`shared`] |
 //! | who may use the lock of a skill | [`skill`] |
+//! | what is seen of a credential, and what of its secrets | [`credential`] |
 //! | what the plugin for Hermes calls | [`usage`], and [`difference`] for what a change of a record means |
 //!
 //! No lock is held while Python runs, and none is waited for while another thread could need Python to give it back.
 
+mod auth;
 #[expect(clippy::disallowed_methods, reason = "the seam for file I/O is the library's own")]
 mod beyond;
+mod credential;
 mod difference;
 mod emitter;
 mod error;
@@ -45,6 +48,10 @@ mod _native {
         Err(PyImportError::new_err("hermes_log is used by another interpreter of this process, and can be by one only"))
     }
 
+    #[pymodule_export]
+    use crate::auth::{Auth, Exported, Imported, RefreshRefused};
+    #[pymodule_export]
+    use crate::credential::{Alternate, Claim, Credential, CredentialStatus, Refreshed, Secret};
     #[pymodule_export]
     use crate::emitter::Emitter;
     #[pymodule_export]

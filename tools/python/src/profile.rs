@@ -9,6 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::auth::Auth;
 use crate::emitter::Emitter;
 use crate::error::raise;
 use crate::follow::Follower;
@@ -93,6 +94,12 @@ impl Profile {
     fn view<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let view = py.detach(|| View::open(self.0.clone())).map_err(raise)?;
         py.import("hermes_log.view")?.getattr("View")?.call1((view,))
+    }
+
+    #[pyo3(signature = (kind, session=None))]
+    fn auth(&self, py: Python<'_>, kind: Name, session: Option<Name>) -> PyResult<Auth> {
+        let origin = origin(kind, session);
+        py.detach(|| Auth::open(self.0.clone(), origin)).map_err(raise)
     }
 
     #[pyo3(signature = (kind, session=None, *, limit=30.0))]
