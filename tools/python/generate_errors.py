@@ -21,6 +21,7 @@ BUILTIN = {
     "LockTimeout": "TimeoutError",
     "FlushTimeout": "TimeoutError",
     "NotReached": "TimeoutError",
+    "RefreshTimeout": "TimeoutError",
 }
 
 HEAD = '''"""Everything that can go wrong: one class for each variant of the Rust enum.

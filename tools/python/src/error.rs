@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::reports::Position;
+use crate::text;
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
@@ -51,6 +52,24 @@ fn describe(error: &Error, fields: &Bound<'_, PyDict>) -> PyResult<()> {
             fields.set_item("waited", waited.as_secs_f64())?;
             fields.set_item("holder", holder)?;
         }
+        Error::Refused { skill, why } => {
+            fields.set_item("skill", text::from_log(fields.py(), skill)?)?;
+            fields.set_item("why", why)?;
+        }
+        Error::NotLogged { skill, source } => {
+            fields.set_item("skill", text::from_log(fields.py(), skill)?)?;
+            fields.set_item("__cause__", exception(fields.py(), source)?)?;
+        }
+        Error::LoginRequired { provider, credential, message }
+        | Error::RefreshFailed { provider, credential, message } => {
+            about(provider, credential, fields)?;
+            fields.set_item("reason", message)?;
+        }
+        Error::RefreshTimeout { provider, credential, holder, waited } => {
+            about(provider, credential, fields)?;
+            fields.set_item("holder", holder)?;
+            fields.set_item("waited", waited.as_secs_f64())?;
+        }
         Error::NewerFormat { path, .. }
         | Error::NetworkFileSystem { path, .. }
         | Error::Exposed { path, .. }
@@ -68,4 +87,9 @@ fn describe(error: &Error, fields: &Bound<'_, PyDict>) -> PyResult<()> {
         _ => {}
     }
     Ok(())
+}
+
+fn about(provider: &str, credential: &str, fields: &Bound<'_, PyDict>) -> PyResult<()> {
+    fields.set_item("provider", text::from_log(fields.py(), provider)?)?;
+    fields.set_item("credential", text::from_log(fields.py(), credential)?)
 }

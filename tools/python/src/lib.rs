@@ -5,12 +5,16 @@
 //! | what is raised | [`error`] |
 //! | names and values that cross the border | [`text`], [`json`] |
 //! | what threads and forked children share | [`shared`] |
+//! | who may use the lock of a skill | [`skill`] |
+//! | what is seen of a credential, and what of its secrets | [`credential`] |
 //! | what the plugin for Hermes calls | [`usage`], and [`difference`] for what a change of a record means |
 //!
 //! No lock is held while Python runs, and none is waited for while another thread could need Python to give it back.
 
+mod auth;
 #[expect(clippy::disallowed_methods, reason = "the seam for file I/O is the library's own")]
 mod beyond;
+mod credential;
 mod difference;
 mod emitter;
 mod error;
@@ -20,6 +24,7 @@ mod json;
 mod profile;
 mod reports;
 mod shared;
+mod skill;
 mod text;
 mod usage;
 mod view;
@@ -44,6 +49,10 @@ mod _native {
     }
 
     #[pymodule_export]
+    use crate::auth::{Auth, Exported, Imported, RefreshRefused};
+    #[pymodule_export]
+    use crate::credential::{Alternate, Claim, Credential, CredentialStatus, Refreshed, Secret};
+    #[pymodule_export]
     use crate::emitter::Emitter;
     #[pymodule_export]
     use crate::event::Event;
@@ -53,6 +62,8 @@ mod _native {
     use crate::profile::{Profile, SnapshotLock};
     #[pymodule_export]
     use crate::reports::{Compaction, Gap, Position, Status, Verified};
+    #[pymodule_export]
+    use crate::skill::{SkillLock, SkillLocks, Skills};
     #[pymodule_export]
     use crate::usage::{Base, Beyond, Usage};
     #[pymodule_export]

@@ -7,14 +7,16 @@ use std::time::Duration;
 use hermes_log::{CompactOptions, Options, Origin, Policy, Start, compact};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple};
+use pyo3::types::PyTuple;
 
+use crate::auth::Auth;
 use crate::emitter::Emitter;
 use crate::error::raise;
 use crate::follow::Follower;
 use crate::reports::{Compaction, Position, Status, Verified};
 use crate::shared::locked;
-use crate::text;
+use crate::skill::{SkillLock, SkillLocks, Skills};
+use crate::text::Name;
 use crate::usage::Usage;
 use crate::view::View;
 use crate::writer::Writer;
@@ -36,9 +38,8 @@ pub(crate) fn seconds(limit: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(limit).map_err(|_| PyValueError::new_err(format!("{limit} is no span of seconds")))
 }
 
-fn origin(kind: &Bound<'_, PyString>, session: Option<&Bound<'_, PyString>>) -> PyResult<Origin<'static>> {
-    let session = session.map(|session| text::to_log(session).map(|text| text.into_owned().into())).transpose()?;
-    Ok(Origin { session, ..Origin::here(text::to_log(kind)?.into_owned()) })
+fn origin(kind: Name, session: Option<Name>) -> Origin<'static> {
+    Origin { session: session.map(|session| session.0.into()), ..Origin::here(kind.0) }
 }
 
 #[pymethods]
@@ -80,23 +81,13 @@ impl Profile {
     }
 
     #[pyo3(signature = (kind, session=None, *, compact_after=16 << 20))]
-    fn emitter(
-        &self,
-        kind: &Bound<'_, PyString>,
-        session: Option<&Bound<'_, PyString>>,
-        compact_after: Option<u64>,
-    ) -> PyResult<Emitter> {
-        Ok(Emitter::open(&self.0, origin(kind, session)?, compact_after))
+    fn emitter(&self, kind: Name, session: Option<Name>, compact_after: Option<u64>) -> Emitter {
+        Emitter::open(&self.0, origin(kind, session), compact_after)
     }
 
     #[pyo3(signature = (kind, session=None))]
-    fn writer(
-        &self,
-        py: Python<'_>,
-        kind: &Bound<'_, PyString>,
-        session: Option<&Bound<'_, PyString>>,
-    ) -> PyResult<Writer> {
-        let origin = origin(kind, session)?;
+    fn writer(&self, py: Python<'_>, kind: Name, session: Option<Name>) -> PyResult<Writer> {
+        let origin = origin(kind, session);
         py.detach(|| Writer::open(self.0.clone(), origin)).map_err(raise)
     }
 
@@ -105,9 +96,29 @@ impl Profile {
         py.import("hermes_log.view")?.getattr("View")?.call1((view,))
     }
 
-    fn _usage(&self, py: Python<'_>, kind: &Bound<'_, PyString>) -> PyResult<Usage> {
-        let origin = origin(kind, None)?;
-        py.detach(|| Usage::open(self.0.clone(), origin)).map_err(raise)
+    #[pyo3(signature = (kind, session=None))]
+    fn auth(&self, py: Python<'_>, kind: Name, session: Option<Name>) -> PyResult<Auth> {
+        let origin = origin(kind, session);
+        py.detach(|| Auth::open(self.0.clone(), origin)).map_err(raise)
+    }
+
+    #[pyo3(signature = (kind, session=None, *, limit=30.0))]
+    fn skills(&self, kind: Name, session: Option<Name>, limit: f64) -> PyResult<Skills> {
+        Ok(Skills(self.0.skills(origin(kind, session)).with_limit(seconds(limit)?)))
+    }
+
+    #[pyo3(signature = (name, limit=30.0, *, kind=Name("session".into()), session=None))]
+    fn skill_lock(&self, name: Name, limit: f64, kind: Name, session: Option<Name>) -> PyResult<SkillLock> {
+        Ok(SkillLock::of(self.skills(kind, session, limit)?, name.0))
+    }
+
+    #[pyo3(signature = (names, limit=30.0, *, kind=Name("session".into()), session=None))]
+    fn skill_locks(&self, names: Vec<Name>, limit: f64, kind: Name, session: Option<Name>) -> PyResult<SkillLocks> {
+        Ok(SkillLocks::of(self.skills(kind, session, limit)?, names))
+    }
+
+    fn _usage(&self, py: Python<'_>, kind: Name) -> PyResult<Usage> {
+        py.detach(|| Usage::open(self.0.clone(), origin(kind, None))).map_err(raise)
     }
 
     #[pyo3(signature = (start=None, *, idle_limit=None))]
@@ -127,12 +138,20 @@ impl Profile {
         py.detach(|| Follower::open(self.0.clone(), start, idle_limit)).map_err(raise)
     }
 
-    #[pyo3(signature = (*, lock_wait=60.0, snapshot_wait=10.0, retain=3600.0))]
-    fn compact(&self, py: Python<'_>, lock_wait: f64, snapshot_wait: f64, retain: f64) -> PyResult<Compaction> {
+    #[pyo3(signature = (*, lock_wait=60.0, snapshot_wait=10.0, retain=3600.0, scrub=false))]
+    fn compact(
+        &self,
+        py: Python<'_>,
+        lock_wait: f64,
+        snapshot_wait: f64,
+        retain: f64,
+        scrub: bool,
+    ) -> PyResult<Compaction> {
         let options = CompactOptions {
             lock_wait: seconds(lock_wait)?,
             snapshot_wait: seconds(snapshot_wait)?,
             retain: seconds(retain)?,
+            scrub,
         };
         py.detach(|| self.0.compact(&options)).map(Compaction::from).map_err(raise)
     }

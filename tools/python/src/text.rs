@@ -12,6 +12,17 @@ use pyo3::types::PyString;
 
 const MARK: char = '\u{FDD0}';
 
+/// A name that Python gives, as the log has it.
+pub(crate) struct Name(pub(crate) String);
+
+impl FromPyObject<'_, '_> for Name {
+    type Error = PyErr;
+
+    fn extract(name: Borrowed<'_, '_, PyAny>) -> PyResult<Name> {
+        Ok(Name(to_log(&*name.cast::<PyString>()?)?.into_owned()))
+    }
+}
+
 /// A string as the log has it.
 pub(crate) fn to_log<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, str>> {
     match text.to_str() {

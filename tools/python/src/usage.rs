@@ -404,8 +404,8 @@ impl Usage {
                 let mut inner = locked(&inner);
                 let view = inner.view(&self.profile)?;
                 match &only {
-                    Some(name) => view.is_external(name),
-                    None => view.skills().iter().any(|(name, _)| view.is_external(name)),
+                    Some(name) => view.is_worked_on_by_others(name),
+                    None => view.skills().iter().any(|(name, _)| view.is_worked_on_by_others(name)),
                 }
             };
             if is_external { beyond::take_in(&self.profile) } else { Ok(()) }

@@ -1,10 +1,11 @@
 """The native module. Limits and waits are seconds; times are microseconds since the epoch, in UTC.
 
-Every class can be shared between threads. A child of `os.fork` can go on using what its parent opened: descriptors,
-threads and locks are made anew in it, and what the parent had not written yet stays the parent's. Calls that may block
-release the GIL.
+Every class but `SkillLock` can be shared between threads. A child of `os.fork` can go on using what its parent opened:
+descriptors, threads and locks are made anew in it, and what the parent had not written yet stays the parent's. Calls that
+may block release the GIL.
 """
 
+import builtins
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,8 +14,9 @@ from typing import Any, Literal, TypeAlias, final, overload
 from hermes_log.view import View as _View
 
 __all__ = [
-    "Base", "Beyond", "Compacted", "Compaction", "Emitter", "Event", "Follower", "Frame", "Gap", "Position", "Profile",
-    "SnapshotLock", "Status", "Usage", "Verified", "View", "Writer",
+    "Alternate", "Auth", "Base", "Beyond", "Claim", "Compacted", "Compaction", "Credential", "CredentialStatus", "Emitter",
+    "Event", "Exported", "Follower", "Frame", "Gap", "Imported", "Position", "Profile", "RefreshRefused", "Refreshed",
+    "Secret", "SkillLock", "SkillLocks", "Skills", "SnapshotLock", "Status", "Usage", "Verified", "View", "Writer",
 ]  # fmt: skip
 
 _State: TypeAlias = Literal["active", "stale", "archived"]
@@ -22,6 +24,7 @@ _Counted: TypeAlias = Literal["used", "viewed", "patched"]
 _Plain: TypeAlias = Literal["seeded", "forgotten", "edited", "archived", "restored", "deleted"]
 _File: TypeAlias = Literal["file_written", "file_removed"]
 _Source: TypeAlias = Literal["installed", "updated"]
+_Word: TypeAlias = Literal["ok", "exhausted", "login_required"]
 
 @final
 class Position:
@@ -257,10 +260,30 @@ class Profile:
         """Follows the log from now, from the oldest segment that is kept, or from a position. The iteration ends when
         nothing came for `idle_limit` seconds; None: never. Raises `errors.PositionCompacted`, `errors.Io`.
         """
-    def compact(self, *, lock_wait: float = 60.0, snapshot_wait: float = 10.0, retain: float = 3600.0) -> Compaction:
+    def auth(self, kind: str, session: str | None = None) -> Auth:
+        """Opens the credentials, for a process of a kind. Only reads; nothing is made before the first change. Raises as
+        `View.refresh`.
+        """
+    def skills(self, kind: str, session: str | None = None, *, limit: float = 30.0) -> Skills:
+        """The skills' files, for a process of a kind. `limit`: for each wait for a lock; 0: one attempt."""
+    def skill_lock(
+        self, name: str, limit: float = 30.0, *, kind: str = ..., session: str | None = None
+    ) -> SkillLock:
+        """The lock of one skill, to be entered by `with`, which waits at most `limit`; 0: one attempt. `kind` is that of the
+        process, `session` if nothing else is said; `review` and `curator` are refused what
+        Hermes refuses them.
+        """
+    def skill_locks(
+        self, names: Sequence[str], limit: float = 30.0, *, kind: str = ..., session: str | None = None
+    ) -> SkillLocks:
+        """The locks of several skills, entered together; `limit` is for all of them."""
+    def compact(
+        self, *, lock_wait: float = 60.0, snapshot_wait: float = 10.0, retain: float = 3600.0, scrub: bool = False
+    ) -> Compaction:
         """Folds the log into a checkpoint and a fresh `.usage.json`. Waits at most `lock_wait` for another compactor and
-        `snapshot_wait` for who holds `.usage.json.lock`; keeps folded segments for `retain`, at most 256. It may die at
-        any point, and nothing is lost. Raises `errors.LockTimeout` and whatever stops it.
+        `snapshot_wait` for who holds `.usage.json.lock`; keeps folded segments for `retain`, at most 256. `scrub`: leaves no
+        secret that was replaced before in any segment or checkpoint; nothing is retained. It may die at any point, and
+        nothing is lost. Raises `errors.LockTimeout` and whatever stops it.
         """
     def verify(self) -> Verified:
         """Reads everything and changes nothing. Damage is a finding; raises `errors.Io`, `errors.NewerFormat`."""
@@ -368,6 +391,325 @@ class Follower:
         """What is there, of one segment at most; waits up to `limit` seconds for something."""
     def __iter__(self) -> Follower: ...
     def __next__(self) -> Frame | Gap | Compacted: ...
+
+@final
+class Skills:
+    """The skills' files of a profile. Reading takes no lock."""
+
+    def list(self) -> builtins.list[tuple[str, Path]]:
+        """Name and folder of each skill that is not archived, sorted by name. Raises `errors.Io`."""
+    def archived(self) -> builtins.list[tuple[str, Path]]:
+        """The same of the archive."""
+    def find(self, name: str) -> Path | None:
+        """The folder of a skill as of now: it may be elsewhere in a moment, unless its lock is held. Raises `errors.Io`."""
+    def restore(self, name: str) -> Path:
+        """Brings a skill back from the archive, flat under its name; returns its folder. Raises `errors.NotFound`;
+        `errors.Refused` if a skill of that name is there, or where Hermes refuses it; `errors.NotLogged`, `errors.Io`,
+        `errors.LockTimeout`; `errors.Invalid` if this thread has a lock.
+        """
+
+@final
+class SkillLock:
+    """The exclusive lock of one skill, held in a `with` block: of its folder, or, if it is not there, for its creation.
+
+    Entering it raises `errors.LockTimeout`, which has the `path`, who is the `holder` and the seconds `waited`;
+    `errors.Invalid` for an empty name, and if this thread has a lock already (several are entered together, see
+    `Profile.skill_locks`); `errors.Unsettled`, `errors.Io`. Ctrl-C is answered when the wait is over.
+
+    It belongs to the thread that entered it; from another one, after the block, and in a forked child, which neither holds
+    nor releases it, each call raises `errors.Refused`. It is released at the end of the block, and by the death of its
+    process or thread.
+
+    A change is whole or not there, whatever happens, and it is in the log when its call returns. Each raises
+    `errors.NotFound` if the skill is not there, `errors.Refused` (nothing was done), `errors.Invalid`, `errors.Io`;
+    `errors.NotLogged`: it was done, and the event is not in the log. Text is written as UTF-8.
+    """
+
+    def __enter__(self) -> SkillLock: ...
+    def __exit__(self, *exception: object) -> None: ...
+    @property
+    def name(self) -> str:
+        """The skill."""
+    @property
+    def folder(self) -> Path | None:
+        """Its folder; None if it is not there."""
+    def create(self, content: str | bytes, category: str | None = None, *, by: str) -> Path:
+        """Makes the skill, with this `SKILL.md`; `by` is who did (`agent` puts it under the curator). Returns its folder.
+        The lock is used up, also if this raises.
+        """
+    def edit(self, content: str | bytes) -> None:
+        """Replaces the whole `SKILL.md`. Its front matter must not name another skill."""
+    def write_file(self, path: str, content: str | bytes) -> None:
+        """Writes a file, `path` being relative to the skill's folder; folders are made."""
+    def remove_file(self, path: str) -> None:
+        """Removes a file; never its `SKILL.md`. Raises `errors.NotFound` also for the file."""
+    def delete(self) -> None:
+        """Deletes the skill; a pinned one is refused. Raises `errors.LockTimeout` as well. The lock is used up, also if this
+        raises.
+        """
+    def archive(self) -> Path:
+        """Moves it to the archive; returns where it is. Refused where Hermes refuses it. Raises `errors.LockTimeout` as
+        well. The lock is used up, also if this raises.
+        """
+    def install(self, folder: str | os.PathLike[str], category: str | None = None, *, source: str) -> Path:
+        """Makes the skill as a copy of a folder; `source` says in the log where it came from. Returns its folder. The lock
+        is used up, also if this raises.
+        """
+    def update(self, folder: str | os.PathLike[str], *, source: str) -> None:
+        """Replaces the skill by a folder's content. The lock is used up, also if this raises."""
+
+@final
+class SkillLocks:
+    """The locks of several skills: a `with` block has them all, in the order of the names, or raises as `SkillLock` does and
+    has none. Processes that want the same skills in another order do not wait for each other for ever.
+    """
+
+    def __enter__(self) -> list[SkillLock]: ...
+    def __exit__(self, *exception: object) -> None: ...
+
+@final
+class Secret:
+    """A secret text. Printed, it is `[redacted]`; it is compared in constant time, and cannot be hashed, pickled, copied or
+    put into JSON.
+    """
+
+    def reveal(self) -> str:
+        """The text. Python keeps copies of it, which nothing wipes."""
+    def __eq__(self, other: object, /) -> bool: ...
+
+@final
+class Credential:
+    """A credential as it was when it was asked for; read-only."""
+
+    @property
+    def provider(self) -> str:
+        """Its provider."""
+    @property
+    def id(self) -> str:
+        """Its id; `@provider` is what `auth.json` has for the provider itself, others are of the pool."""
+    @property
+    def generation(self) -> int:
+        """The count of its token changes, from 1."""
+    @property
+    def obtained_micros(self) -> int:
+        """When its tokens came back."""
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """Its fields, with `[redacted]` in the place of each secret, at any depth."""
+    def secret(self, name: str) -> Secret:
+        """A field that holds a text, secret or not. Raises `KeyError`."""
+    def reveal(self) -> dict[str, Any]:
+        """All fields with their secrets."""
+    @property
+    def status(self) -> CredentialStatus | None:
+        """What using its tokens showed, if anybody said."""
+    @property
+    def claim(self) -> Claim | None:
+        """The newest claim to exchange them."""
+    @property
+    def alternates(self) -> list[Alternate]:
+        """Tokens beside the current ones, oldest first, at most 8."""
+    @property
+    def needs_login(self) -> bool:
+        """Whether the server refused them: only a login helps."""
+    @property
+    def is_unknown(self) -> bool:
+        """Whether nobody knows what became of them: who claimed to exchange them never said, and the lease has run out."""
+    @property
+    def is_refreshed(self) -> bool:
+        """Whether they came from an exchange, not from a login or import."""
+
+@final
+class CredentialStatus:
+    """What using a credential showed."""
+
+    @property
+    def kind(self) -> _Word:
+        """The word."""
+    @property
+    def code(self) -> int | None:
+        """The server's code, such as 429."""
+    @property
+    def reset_micros(self) -> int | None:
+        """When it can be used again."""
+    @property
+    def message(self) -> str | None:
+        """For people, without secrets."""
+
+@final
+class Claim:
+    """Somebody's claim to exchange the current tokens."""
+
+    @property
+    def holder(self) -> str:
+        """Whose it is, such as `session 1234`."""
+    @property
+    def left(self) -> float:
+        """Seconds that are left of the lease now."""
+    @property
+    def failure(self) -> str | None:
+        """Why the exchange failed, if it is known to have; without secrets."""
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody may be exchanging the tokens now."""
+
+@final
+class Alternate:
+    """Tokens that came back from an exchange, or were there before a login, and are not the current ones."""
+
+    @property
+    def base(self) -> int:
+        """The generation that was exchanged for them."""
+    @property
+    def obtained_micros(self) -> int:
+        """When they came back."""
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """As `Credential.fields`."""
+    def secret(self, name: str) -> Secret:
+        """As `Credential.secret`."""
+    def reveal(self) -> dict[str, Any]:
+        """As `Credential.reveal`."""
+
+@final
+class Refreshed:
+    """What a refresh came to, here or in another process."""
+
+    @property
+    def generation(self) -> int:
+        """The current generation."""
+    @property
+    def is_own(self) -> bool:
+        """Whether the exchange was called here."""
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """As `Credential.fields`."""
+    def secret(self, name: str) -> Secret:
+        """As `Credential.secret`."""
+    def reveal(self) -> dict[str, Any]:
+        """As `Credential.reveal`."""
+
+@final
+class Imported:
+    """What an import did."""
+
+    @property
+    def new(self) -> int:
+        """Credentials that were not there, or have secrets that were never seen: a new generation."""
+    @property
+    def updated(self) -> int:
+        """Credentials whose secrets are the current ones, and whose other fields were taken over."""
+    @property
+    def unchanged(self) -> int:
+        """Credentials that are in the log as they stand in the file."""
+    @property
+    def old(self) -> int:
+        """Credentials whose secrets were replaced or removed before: an old copy, passed over."""
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong with the file, as phrases without secrets."""
+
+@final
+class Exported:
+    """What an export did."""
+
+    @property
+    def written(self) -> int:
+        """Credentials written."""
+    @property
+    def unknown(self) -> list[str]:
+        """Credentials whose secrets in the file the log does not know, left as they are: import the file first."""
+    @property
+    def set_aside(self) -> Path | None:
+        """Where a damaged file was set aside."""
+
+class RefreshRefused(Exception):
+    """Raised by an exchange when the server refused the tokens: nobody tries again before the next login."""
+
+@final
+class Auth:
+    """The credentials of a profile, as of the last change here or `refresh`. Reading takes no lock and waits for nobody.
+
+    A change is on the disk when its call returns. Each raises `errors.Invalid` for names that are empty or over 1,024 bytes
+    of UTF-8, `errors.NotRecorded` (it is not in the log), `errors.NotDurable` (it is, the disk did not confirm it). No
+    message and no attribute of these errors holds a secret.
+    """
+
+    def refresh(self) -> None:
+        """Takes in what is new. Raises as `View.refresh`."""
+    def credential(self, provider: str, credential: str) -> Credential | None:
+        """One credential."""
+    def credentials(self) -> list[Credential]:
+        """All, by provider and id."""
+    @property
+    def active_provider(self) -> str | None:
+        """The provider that is used unless another one is asked for."""
+    def is_suppressed(self, provider: str, source: str) -> bool:
+        """Whether credentials from this source are not taken in."""
+    @property
+    def gaps(self) -> list[Gap]:
+        """What cannot be read of the log above the newest checkpoint."""
+    def set(
+        self, provider: str, credential: str, fields: Mapping[str, Any], *, secrets: Sequence[str] = ...
+    ) -> int:
+        """Sets all fields of a credential, as a login does; returns its generation. With other secrets than before it is a
+        new one, and the old secrets are gone with the next compactions. `secrets` names fields that are secrets here, besides
+        those whose names say so (`access_token`, `apiKey`, `password`, ...). Raises `errors.Invalid` also for fields that
+        hold `[redacted]`, `TypeError` and `ValueError` for what is no JSON.
+        """
+    def remove(self, provider: str, credential: str) -> None:
+        """Removes a credential; an old copy does not bring it back. Raises `errors.NotFound`."""
+    def set_status(
+        self,
+        provider: str,
+        credential: str,
+        generation: int,
+        kind: _Word,
+        *,
+        code: int | None = None,
+        reset_micros: int | None = None,
+        message: str | None = None,
+    ) -> None:
+        """Says what using a generation's tokens showed. About an older one than the current it changes nothing."""
+    def set_active(self, provider: str | None) -> None:
+        """Sets the provider that is used unless another one is asked for."""
+    def suppress(self, provider: str, source: str) -> None:
+        """Credentials of this source are not taken in any more."""
+    def unsuppress(self, provider: str, source: str) -> None:
+        """They are again."""
+    def import_file(self, path: str | os.PathLike[str]) -> Imported:
+        """Takes in the credentials of an `auth.json`, which is only read. Raises `errors.Io`, and nothing is taken in."""
+    def export_file(self, path: str | os.PathLike[str]) -> Exported:
+        """Writes the credentials into an `auth.json` for who reads that, under Hermes's own lock (waits at most 30 seconds).
+        What else stands in it stays. Raises `errors.LockTimeout`, `errors.Io`: the file is as it was.
+        """
+    def wait_for_generation(self, provider: str, credential: str, generation: int, limit: float) -> int | None:
+        """Waits until a credential has another generation than this one; None: the exchange failed, or the lease of who has
+        claimed it has run out, or nobody has. Raises `errors.RefreshTimeout` after `limit`, `errors.NotFound`.
+        """
+    def refresh_with(
+        self,
+        provider: str,
+        credential: str,
+        generation: int,
+        exchange: Callable[[dict[str, Any]], Mapping[str, Any]],
+        *,
+        lease: float = 30.0,
+        wait: float = 60.0,
+    ) -> Refreshed:
+        """Refreshes a credential whose tokens of `generation` are not good any more. `exchange` is called in one of all
+        processes and threads that ask, without any lock held, with the current fields, secrets included. It returns those
+        that the server gave; what it leaves out stays. The others wait at most `wait` for its result.
+
+        `lease`: seconds until somebody else may try, above 0 and at most 3,600; longer than the exchange can take, with its
+        own time limit. If the process dies in it, nobody tries again before that.
+
+        If `exchange` raises `RefreshRefused`, the server refused the tokens: this and every later call raises
+        `errors.LoginRequired` until the next login. Whatever else it raises is recorded as a failure, without secrets, and
+        comes out as it is; those who waited get `errors.RefreshFailed`. Fields that are no JSON are left out of what is
+        recorded, and `TypeError` is raised after that. Raises `errors.NotFound`, `errors.RefreshTimeout`,
+        `errors.Invalid` for a lease or a generation that cannot be.
+        """
 
 @final
 class View:

@@ -113,7 +113,7 @@ class RefreshFailed(Error):
     """An exchange of tokens failed, here or in the process that had the claim. The tokens stay as they were."""
 
 
-class RefreshTimeout(Error):
+class RefreshTimeout(Error, TimeoutError):
     """Another process went on exchanging the tokens until the limit. The tokens stay as they were."""
 
 
