@@ -11,6 +11,9 @@ use crate::view::auth::Credential;
 /// The longest lease: a holder that died is waited for as long.
 const MOST_LEASE: Duration = Duration::from_secs(3600);
 
+/// As many claims that have run out, or were beaten, before they were on the disk, and the lease is too short.
+const MOST_CLAIMS: u32 = 16;
+
 /// How long a refresh may take.
 #[derive(Clone, Copy, Debug)]
 pub struct RefreshOptions {
@@ -96,7 +99,7 @@ impl Auth {
         }
         let lease_micros = u64::try_from(lease.as_micros()).unwrap_or(u64::MAX);
         self.refresh()?;
-        loop {
+        for _ in 0..MOST_CLAIMS {
             let known = self.known(provider, credential)?;
             if generation < known.generation() {
                 return Ok(Begun::Superseded(known.generation()));
@@ -139,6 +142,8 @@ impl Auth {
                 }));
             }
         }
+        let (found, allowed) = (format!("{} s", lease.as_secs_f64()), "longer than it takes to append to the disk");
+        Err(Error::Invalid { what: "lease", found, allowed })
     }
 
     /// Refreshes a credential whose tokens of `generation` are not good any more: `exchange` runs in one of all processes

@@ -30,7 +30,7 @@ mod tests {
 
     #[test]
     fn both_ways_and_any_cut_give_the_same() {
-        let bytes: Vec<u8> = (0..600_u32).map(|n| (n * 7919 >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..600_u32).map(|n| ((n * 7919) >> 3) as u8).collect();
         assert_eq!(continued(0, b"123456789"), 0xcbf4_3926, "the check value of CRC-32/ISO-HDLC");
         for len in [0, 1, 15, 16, 17, 255, 256, 257, 600] {
             let whole = crc32fast::hash(&bytes[..len]);

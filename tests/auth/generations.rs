@@ -202,7 +202,8 @@ fn every_change_is_on_the_disk_before_it_is_acknowledged() {
     let home = Home::new(CAPACITY);
     let mut auth = auth(&home.profile);
     auth.set(PROVIDER, ID, fields(r#"{"refresh_token": "1"}"#)).unwrap();
-    let changes: [(&str, fn(&mut Auth) -> hermes_log::Result<()>); 7] = [
+    type Change = fn(&mut Auth) -> hermes_log::Result<()>;
+    let changes: [(&str, Change); 7] = [
         ("set", |auth| auth.set(PROVIDER, "other", fields("{}")).map(drop)),
         ("status", |auth| auth.set_status(PROVIDER, ID, 1, Status::of(StatusKind::Ok))),
         ("active", |auth| auth.set_active(Some(PROVIDER))),
@@ -235,10 +236,14 @@ fn names_and_leases_that_cannot_be_are_refused_and_nothing_is_appended() {
         assert!(auth.set(provider, id, fields("{}")).unwrap_err().to_string().contains("allowed"));
     }
     auth.set(PROVIDER, ID, fields("{}")).unwrap();
-    let len = home.len(1);
+    let before = home.len(1);
     for lease in [Duration::ZERO, Duration::from_secs(3601)] {
         assert!(auth.begin_refresh(PROVIDER, ID, 1, lease).is_err());
     }
+    assert_eq!(home.len(1), before);
+    let too_short = auth.begin_refresh(PROVIDER, ID, 1, Duration::from_nanos(1)).map(drop);
+    assert!(too_short.unwrap_err().to_string().contains("longer than it takes"));
+    let len = home.len(1);
     assert!(auth.begin_refresh(PROVIDER, ID, 2, LONG).is_err());
     assert!(auth.begin_refresh(PROVIDER, "nobody", 1, LONG).is_err());
     assert!(auth.remove(PROVIDER, "nobody").is_err());
