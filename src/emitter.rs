@@ -22,8 +22,6 @@ pub use self::core::Counters;
 
 /// After an append the thread lets events gather this long: one write for many, and no wake-up for each.
 const LINGER: Duration = Duration::from_millis(1);
-/// With more than this in the channel it does not pause: the channel would be full before the end of it.
-const BUSY_LEN: usize = 1 << 10;
 /// How often an idle thread looks whether something that could not be written can be now.
 const IDLE: Duration = Duration::from_secs(1);
 /// Pause between two looks while a limit runs.
@@ -230,12 +228,13 @@ fn run(
             core.position()
         };
         compactor.run_if_due(position);
-        if receiver.len() > BUSY_LEN {
-            continue; // else the callers would do this work
-        }
-        match stopped.recv_timeout(LINGER) {
-            Err(RecvTimeoutError::Timeout) => {}
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+        let begin = Instant::now();
+        // Not for longer than until the channel is half full: else the callers would do this work.
+        while begin.elapsed() < LINGER && receiver.len() <= receiver.capacity().unwrap_or(0) / 2 {
+            match stopped.recv_timeout(LINGER / 8) {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+            }
         }
     }
 }
