@@ -47,7 +47,10 @@ impl Flocks {
             let (Some(key), Ok(id)) = (key(file), id.parse()) else { continue };
             let flock = flocks.0.entry(key).or_default();
             let side = if line.contains("->") { &mut flock.waiters } else { &mut flock.holders };
-            side.push(Process::of(id));
+            // The kernel shows a line twice if other locks come and go while the table is read.
+            if side.iter().all(|known| known.id != id) {
+                side.push(Process::of(id));
+            }
         }
         flocks
     }

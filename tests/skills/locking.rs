@@ -207,9 +207,13 @@ fn attempts_that_time_out_leave_one_waiter_behind_and_what_it_gets_is_not_kept()
         }
         until_waiting(&path, 1);
         let inode = std::os::unix::fs::MetadataExt::ino(&fs::metadata(&path).unwrap());
-        let table = fs::read_to_string("/proc/locks").unwrap();
-        let waiters = table.lines().filter(|line| line.contains("->") && line.contains(&format!(":{inode} ")));
-        assert_eq!(waiters.count(), 1, "{table}");
+        // The kernel shows a line twice if other locks come and go while the table is read.
+        let is_one = |_| {
+            let table = fs::read_to_string("/proc/locks").unwrap();
+            let is_waiter = |line: &&str| line.contains("->") && line.contains(&format!(":{inode} "));
+            table.lines().filter(is_waiter).count() == 1
+        };
+        assert!((0..100).any(is_one), "more than one waiter");
         worker.go_on();
         done(worker);
         // One attempt of this process is not kept from the lock by its own earlier ones; and others have it after that.
