@@ -165,8 +165,17 @@ impl Fields {
     /// without any secret, it is that of the whole.
     pub(crate) fn fingerprint(&self) -> [u8; 16] {
         let mut hasher = Sha256::new();
-        let object = self.object();
-        if self.hash_secrets(&object.0, false, &mut hasher) == 0 {
+        let mut has_secrets = false;
+        self.each_secret(&mut self.object().0, &mut |name, value| {
+            let mut text = value.to_string();
+            for part in [name, &text] {
+                hasher.update((part.len() as u64).to_le_bytes());
+                hasher.update(part);
+            }
+            text.zeroize();
+            has_secrets = true;
+        });
+        if !has_secrets {
             hasher.update(self.reveal());
         }
         let mut short = [0; 16];
@@ -174,45 +183,24 @@ impl Fields {
         short
     }
 
+    /// Whether there is a secret in it.
+    #[must_use]
+    pub fn has_secrets(&self) -> bool {
+        let mut has_secrets = false;
+        self.each_secret(&mut self.object().0, &mut |_, _| has_secrets = true);
+        has_secrets
+    }
+
     /// Takes each secret of this credential out of a text for people, such as an error that a server sent.
     #[must_use]
     pub fn redact_text(&self, text: &str) -> String {
-        let mut clean = text.to_owned();
-        self.each_secret(&mut |secret| {
-            // Shorter ones are no secrets, and would take words out of any text.
-            if secret.len() >= 4 {
-                clean = clean.replace(secret, REDACTED);
-            }
-        });
-        clean
-    }
-
-    fn each_secret(&self, sink: &mut impl FnMut(&str)) {
-        fn walk(value: &Value, sink: &mut impl FnMut(&str)) {
-            match value {
-                Value::String(text) => sink(text),
-                Value::Array(values) => values.iter().for_each(|value| walk(value, sink)),
-                Value::Object(object) => object.values().for_each(|value| walk(value, sink)),
-                _ => {}
-            }
-        }
-        fn find(fields: &Fields, value: &Value, sink: &mut impl FnMut(&str)) {
-            match value {
-                Value::Array(values) => values.iter().for_each(|value| find(fields, value, sink)),
-                Value::Object(object) => {
-                    for (name, value) in object {
-                        if fields.is_secret(name) { walk(value, sink) } else { find(fields, value, sink) }
-                    }
-                }
-                _ => {}
-            }
-        }
-        let mut object = self.object();
-        let whole = Value::Object(std::mem::take(&mut object.0));
-        find(self, &whole, sink);
-        if let Value::Object(fields) = whole {
-            object.0 = fields;
-        }
+        let mut secrets = Vec::new();
+        self.each_secret(&mut self.object().0, &mut |_, value| texts(value, &mut secrets));
+        // Shorter ones are no secrets, and would take words out of any text.
+        secrets.retain(|secret| secret.reveal().len() >= 4);
+        // The longest first: one may be a part of another.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.reveal().len()));
+        secrets.iter().fold(text.to_owned(), |clean, secret| clean.replace(secret.reveal(), REDACTED))
     }
 
     fn object(&self) -> Wiped {
@@ -220,45 +208,40 @@ impl Fields {
     }
 
     fn redact(&self, object: &mut Map<String, Value>) {
+        self.each_secret(object, &mut |_, value| {
+            wipe(value);
+            *value = REDACTED.into();
+        });
+    }
+
+    /// Passes on every secret, at any depth, with its name; `null` is none.
+    fn each_secret(&self, object: &mut Map<String, Value>, sink: &mut dyn FnMut(&str, &mut Value)) {
         for (name, value) in object {
-            if self.is_secret(name) && !value.is_null() {
-                wipe(value);
-                *value = REDACTED.into();
-            } else {
-                self.redact_inside(value);
+            if !self.is_secret(name) {
+                self.each_secret_inside(value, sink);
+            } else if !value.is_null() {
+                sink(name, value);
             }
         }
     }
 
-    fn redact_inside(&self, value: &mut Value) {
+    fn each_secret_inside(&self, value: &mut Value, sink: &mut dyn FnMut(&str, &mut Value)) {
         match value {
-            Value::Object(object) => self.redact(object),
-            Value::Array(values) => values.iter_mut().for_each(|value| self.redact_inside(value)),
+            Value::Object(object) => self.each_secret(object, sink),
+            Value::Array(values) => values.iter_mut().for_each(|value| self.each_secret_inside(value, sink)),
             _ => {}
         }
     }
+}
 
-    /// Feeds every secret to the hasher; returns how many there are.
-    fn hash_secrets(&self, object: &Map<String, Value>, all: bool, hasher: &mut Sha256) -> usize {
-        let mut secrets = 0;
-        for (name, value) in object {
-            let is_secret = all || self.is_secret(name);
-            match value {
-                Value::Null => {}
-                Value::Object(inner) => secrets += self.hash_secrets(inner, is_secret, hasher),
-                value if is_secret => {
-                    let mut text = value.to_string();
-                    for part in [name.as_str(), text.as_str()] {
-                        hasher.update((part.len() as u64).to_le_bytes());
-                        hasher.update(part);
-                    }
-                    text.zeroize();
-                    secrets += 1;
-                }
-                _ => {}
-            }
-        }
-        secrets
+/// What a secret could stand as in a text.
+fn texts(value: &Value, found: &mut Vec<Secret>) {
+    match value {
+        Value::String(text) => found.push(Secret::new(text.clone())),
+        Value::Number(number) => found.push(Secret::new(number.to_string())),
+        Value::Array(values) => values.iter().for_each(|value| texts(value, found)),
+        Value::Object(object) => object.values().for_each(|value| texts(value, found)),
+        Value::Null | Value::Bool(_) => {}
     }
 }
 
@@ -361,6 +344,21 @@ mod tests {
         assert!(!new.has_secrets_of(&old));
         assert!(old.has_secrets_of(&old.with(&fields(r#"{"label": "y", "count": 3}"#))));
         assert!(!fields(r#"{"kind": "a"}"#).has_secrets_of(&fields(r#"{"kind": "b"}"#)));
+        for (one, other) in [
+            ("[{\"api_key\": \"A\"}]", "[{\"api_key\": \"B\"}]"),
+            ("{\"token\": {\"a\": 1}}", "{\"token\": {\"a\": 2}}"),
+        ] {
+            let inside = |value| fields(&format!("{{\"inside\": {value}}}"));
+            assert!(!inside(one).has_secrets_of(&inside(other)) && inside(one).has_secrets_of(&inside(one)), "{one}");
+            assert!(inside(one).has_secrets());
+        }
+        assert!(!fields(r#"{"kind": "a", "token": null}"#).has_secrets());
+    }
+
+    #[test]
+    fn a_secret_that_is_a_part_of_another_leaves_no_rest_of_it() {
+        let fields = fields(r#"{"api_key": "abcd", "token": "abcdefgh", "password": 123456}"#);
+        assert_eq!(fields.redact_text("abcdefgh abcd 123456"), "[redacted] [redacted] [redacted]");
     }
 
     #[test]
