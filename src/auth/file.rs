@@ -12,11 +12,12 @@ use serde_json::{Map, Value, json};
 
 use crate::auth::{Auth, PROVIDER_STATE};
 use crate::budgets;
-use crate::error::Result;
+use crate::error::{At, Result};
 use crate::event::{AuthEvent, Fields, Status, StatusKind};
 use crate::lock::Lock;
-use crate::log::folder::{Folder, own_like};
-use crate::sys::file::{self, File, Stat};
+use crate::log::folder::Folder;
+use crate::sys::file::{self, Stat};
+use crate::sys::replace::{Like, replace};
 use crate::sys::{self, Moment};
 use crate::view::auth::{AuthView, Credential};
 use crate::view::records::format_time;
@@ -162,8 +163,8 @@ impl Auth {
     /// # Errors
     /// [`Error::LockTimeout`](crate::Error::LockTimeout), [`Error::Io`](crate::Error::Io): the file is as it was.
     pub fn export(&mut self, path: &Path) -> Result<Exported> {
-        // The lock is named after the file itself, not after a symlink to it.
-        let target = file::resolve(path)?;
+        // The locks are named after the file itself, not after a symlink to it, and are in its folder.
+        let target = file::resolve(&std::path::absolute(path).at("find", path)?)?;
         let _locks = take_locks(&target)?;
         let mut found = Found::read(&target)?;
         self.refresh()?;
@@ -174,7 +175,11 @@ impl Auth {
         merge(self.view(), &mut found.object, &mut exported);
         let mut text = serde_json::to_vec_pretty(&found.object).unwrap_or_default();
         text.push(b'\n');
-        replace(&target, &text, found.stat.as_ref())?;
+        let name = target.file_name().unwrap_or_default().to_string_lossy();
+        let temporary = target.with_file_name(format!("{name}.tmp.hermes-log-{}", sys::fresh_suffix()));
+        let like = Like { old: found.stat.as_ref(), new_mode: FILE_MODE, mode: Some(FILE_MODE) };
+        replace(&target, &temporary, &text, like)?;
+        file::sync_folder(target.parent().unwrap_or(&target))?;
         Ok(exported)
     }
 
@@ -190,7 +195,8 @@ impl Auth {
 fn take_locks(target: &Path) -> Result<Vec<Lock>> {
     let mut longer = target.as_os_str().to_owned();
     longer.push(".lock");
-    let both = [target.with_extension("lock"), PathBuf::from(longer)];
+    let mut both = vec![target.with_extension("lock"), PathBuf::from(longer)];
+    both.dedup(); // a name without an extension: this process must not wait for itself
     let mut here = Vec::new();
     for path in &both {
         if file::stat_if_there(path)?.is_some() {
@@ -305,30 +311,4 @@ fn entry_of(credential: &Credential, id: &str) -> Value {
         None => {}
     }
     Value::Object(entry)
-}
-
-/// Replaces the file by a new one, whole or not at all.
-fn replace(target: &Path, text: &[u8], old: Option<&Stat>) -> Result<()> {
-    let folder = target.parent().unwrap_or(Path::new("."));
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = folder.join(format!("{name}.tmp.hermes-log-{}", sys::fresh_suffix()));
-    let written = File::create_new(&temporary, FILE_MODE).and_then(|new| {
-        match old {
-            Some(old) => {
-                let made = new.stat()?;
-                if (made.uid, made.gid) != (old.uid, old.gid) {
-                    new.set_owner(old.uid, old.gid)?;
-                }
-            }
-            None => own_like(&temporary, &file::stat(folder)?)?,
-        }
-        new.set_mode(FILE_MODE)?;
-        new.write_all(text)?;
-        new.sync_all()
-    });
-    if let Err(e) = written.and_then(|()| file::rename(&temporary, target)) {
-        file::remove(&temporary)?;
-        return Err(e);
-    }
-    file::sync_folder(folder)
 }

@@ -6,8 +6,8 @@ use crate::compact::{Run, Snapshot};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::lock::Lock;
-use crate::log::folder::own_like;
 use crate::log::writer::Durability;
+use crate::sys::replace::{Like, make_ready};
 use crate::sys::{self, file};
 use crate::view::external::External;
 use crate::view::overlay::{FoundFile, temporary_exists};
@@ -37,7 +37,7 @@ impl Run<'_> {
         if let Some(skills) = path.parent()
             && file::make_folder(skills, 0o755)?
         {
-            own_like(skills, &file::stat(self.profile.home())?)?;
+            file::own_like(skills, &file::stat(self.profile.home())?)?;
         }
         let lock = self.profile.take_snapshot_lock(self.options.snapshot_wait)?;
         let target = snapshot_target(&path)?;
@@ -100,25 +100,8 @@ impl Run<'_> {
     fn write_temporary(&self, target: &Path, found: &FoundFile, bytes: &[u8]) -> Result<String> {
         let name = format!("{}{}.tmp", self.temporary_prefix(), sys::fresh_suffix());
         let path = target.with_file_name(&name);
-        let written = file::File::create_new(&path, NEW_SNAPSHOT_MODE).and_then(|new| {
-            match found.stat {
-                Some(old) => {
-                    let made = new.stat()?;
-                    if (made.uid, made.gid) != (old.uid, old.gid) {
-                        new.set_owner(old.uid, old.gid)?;
-                    }
-                    new.set_mode(old.mode)?;
-                }
-                None => {
-                    if let Some(folder) = target.parent() {
-                        own_like(&path, &file::stat(folder)?)?;
-                    }
-                }
-            }
-            new.write_all(bytes)?;
-            new.sync_all()
-        });
-        if let Err(e) = written.and_then(|()| sync_folder_of(target)) {
+        make_ready(&path, bytes, Like { old: found.stat.as_ref(), new_mode: NEW_SNAPSHOT_MODE, mode: None })?;
+        if let Err(e) = sync_folder_of(target) {
             file::remove(&path)?; // no event names it
             return Err(e);
         }

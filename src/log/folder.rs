@@ -84,7 +84,7 @@ impl Folder {
                 return Err(Error::NetworkFileSystem { path: path.to_owned(), kind });
             }
             if file::make_folder(path, file::FOLDER_MODE)? {
-                own_like(path, &file::stat(parent)?)?;
+                file::own_like(path, &file::stat(parent)?)?;
             }
         }
         Folder::open(path, allow_network, true)
@@ -174,7 +174,7 @@ impl Folder {
     pub(crate) fn damaged_path(&self, what: &str) -> Result<PathBuf> {
         let damaged = self.join("damaged");
         if file::make_folder(&damaged, file::FOLDER_MODE)? {
-            own_like(&damaged, &file::stat(&self.path)?)?;
+            file::own_like(&damaged, &file::stat(&self.path)?)?;
         }
         Ok(damaged.join(what))
     }
@@ -189,14 +189,6 @@ impl Folder {
         }
         Ok(())
     }
-}
-
-/// Gives a new folder to the owner of the one that it is in, where root made it.
-pub(crate) fn own_like(path: &Path, parent: &Stat) -> Result<()> {
-    if file::is_root() && parent.uid != file::user() {
-        file::set_owner(path, parent.uid, parent.gid)?;
-    }
-    Ok(())
 }
 
 /// Whether group or others can do anything with it.

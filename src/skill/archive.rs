@@ -10,7 +10,6 @@ use crate::budgets;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::lock::Lock;
-use crate::log::folder::own_like;
 use crate::sys::tree::{self, Kind};
 use crate::sys::{self, file};
 use crate::view::records::format_time;
@@ -36,7 +35,7 @@ impl SkillLock {
         let skills = self.skills.folder()?;
         let archive = skills.join(ARCHIVE);
         if file::make_folder(&archive, 0o755)? {
-            own_like(&archive, &file::stat(&skills)?)?;
+            file::own_like(&archive, &file::stat(&skills)?)?;
             file::sync_folder(&skills)?;
         }
         let writer = self.skills.writer()?;

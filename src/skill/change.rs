@@ -7,8 +7,8 @@ use super::stage::Stage;
 use super::{Protections, SkillLock, record, refused};
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::log::folder::own_like;
-use crate::sys::file::{self, File};
+use crate::sys::file;
+use crate::sys::replace::{Like, replace};
 use crate::sys::{self, tree};
 
 /// Mode of a new file, before the umask.
@@ -173,25 +173,7 @@ impl SkillLock {
 pub(super) fn put(folder: &Path, target: &Path, content: &[u8]) -> Result<()> {
     let temporary = folder.join(format!("{HIDDEN_PREFIX}{}.tmp", sys::fresh_suffix()));
     let old = file::stat_if_there(target)?;
-    let written = File::create_new(&temporary, FILE_MODE).and_then(|new| {
-        match &old {
-            Some(old) => {
-                let made = new.stat()?;
-                if (made.uid, made.gid) != (old.uid, old.gid) {
-                    new.set_owner(old.uid, old.gid)?;
-                }
-                new.set_mode(old.mode)?;
-            }
-            None => own_like(&temporary, &file::stat(folder)?)?,
-        }
-        new.write_all(content)?;
-        new.sync_all()
-    });
-    if let Err(e) = written.and_then(|()| file::rename(&temporary, target)) {
-        file::remove(&temporary)?;
-        return Err(e);
-    }
-    Ok(())
+    replace(target, &temporary, content, Like { old: old.as_ref(), new_mode: FILE_MODE, mode: None })
 }
 
 /// Folders inside a skill, down to one.
@@ -202,7 +184,7 @@ fn make_folders(folder: &Path, deepest: &Path) -> Result<()> {
     let parent = deepest.parent().unwrap_or(folder);
     make_folders(folder, parent)?;
     file::make_folder(deepest, 0o755)?;
-    own_like(deepest, &file::stat(parent)?)?;
+    file::own_like(deepest, &file::stat(parent)?)?;
     file::sync_folder(parent)
 }
 
@@ -211,7 +193,7 @@ fn make_category(skills: &Path, category: &str) -> Result<PathBuf> {
     place::check_folder_name("category", category)?;
     let folder = skills.join(category);
     if file::make_folder(&folder, 0o755)? {
-        own_like(&folder, &file::stat(skills)?)?;
+        file::own_like(&folder, &file::stat(skills)?)?;
         file::sync_folder(skills)?;
     }
     match tree::kind(&folder)? {

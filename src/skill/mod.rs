@@ -96,7 +96,7 @@ impl Skills {
     fn folder(&self) -> Result<PathBuf> {
         let folder = self.profile.skills_folder();
         if file::make_folder(&folder, 0o755)? {
-            crate::log::folder::own_like(&folder, &file::stat(self.profile.home())?)?;
+            file::own_like(&folder, &file::stat(self.profile.home())?)?;
         }
         tree::canonical(&folder)
     }

@@ -341,6 +341,14 @@ pub(crate) fn set_owner(path: &Path, uid: u32, gid: u32) -> Result<()> {
     std::os::unix::fs::chown(path, Some(uid), Some(gid)).at("set the owner of", path)
 }
 
+/// Gives something new to the owner of the folder that it is in, where root made it.
+pub(crate) fn own_like(path: &Path, parent: &Stat) -> Result<()> {
+    if is_root() && parent.uid != user() {
+        set_owner(path, parent.uid, parent.gid)?;
+    }
+    Ok(())
+}
+
 pub(crate) fn set_mode(path: &Path, mode: u32) -> Result<()> {
     fault::point("chmod").at("set the mode of", path)?;
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).at("set the mode of", path)

@@ -6,6 +6,7 @@ pub(crate) mod file;
 pub(crate) mod filesystem;
 pub(crate) mod posix;
 pub(crate) mod procfs;
+pub(crate) mod replace;
 pub(crate) mod tree;
 pub(crate) mod watch;
 
