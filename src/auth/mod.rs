@@ -87,14 +87,14 @@ impl Auth {
     /// # Errors
     /// [`Error::Invalid`] for names and sizes; [`Error::NotRecorded`], [`Error::NotDurable`].
     pub fn set(&mut self, provider: &str, credential: &str, fields: Fields) -> Result<u64> {
-        self.set_as(provider, credential, fields, false)?;
+        self.append(AuthEvent::CredentialSet {
+            provider: provider.to_owned(),
+            credential: credential.to_owned(),
+            fields,
+            obtained: Moment::now(),
+            keeps_old: false,
+        })?;
         Ok(self.view().credential(provider, credential).map_or(0, Credential::generation))
-    }
-
-    fn set_as(&mut self, provider: &str, credential: &str, fields: Fields, keeps_old: bool) -> Result<()> {
-        let (provider, credential) = (provider.to_owned(), credential.to_owned());
-        let obtained = Moment::now();
-        self.append(AuthEvent::CredentialSet { provider, credential, fields, obtained, keeps_old })
     }
 
     /// Removes a credential. Who writes with an older view does not bring it back.

@@ -21,7 +21,8 @@ Examples:
   hermes-log locks --json | jq '.locks[] | select(.waiters != [])'
 
 Shows every lock that is held in the profiles of the root: of skills, of the folder of all skills (held
-while a skill appears or disappears), of the compactor, of .usage.json. It shows what /proc/locks has.
+while a skill appears or disappears), of the compactor, of .usage.json, of auth.json. It shows what
+/proc/locks has.
 Not there are processes of other containers, and who asks again and again instead of waiting (appends on
 a network file system).
 
@@ -91,6 +92,8 @@ fn locks_of(profile: &Profile) -> Result<Vec<(String, PathBuf)>> {
         .into_iter()
         .map(|(path, _)| (path.file_name().unwrap_or_default().to_string_lossy().into_owned(), path))
         .collect();
+    let of_hermes = ["auth.lock", "auth.json.lock"];
+    locks.extend(of_hermes.map(|name| (name.to_owned(), profile.home().join(name))));
     locks.push(("all skills".to_owned(), profile.skills_folder()));
     let skills = profile.skills(Origin::here("cli")).list()?;
     locks.extend(skills.into_iter().map(|found| (format!("skill {}", found.name), found.folder)));

@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 
 use crate::support::log_files::Home;
+use crate::support::processes::HANG;
 
 const CAPACITY: u32 = 256 << 10;
 
@@ -77,6 +78,11 @@ fn a_command_that_fails_passes_its_exit_code_on_and_leaves_the_tokens() {
     assert_eq!(on(&home, &["auth", "show", "nous", "main", "--reveal", "refresh_token"]).1, "r1\n");
     assert!(on(&home, &["auth", "status"]).1.contains("the last refresh failed"));
 
+    // Tokens that came back are not dropped because of what the command did after that.
+    let (exit, shown, message) = refresh("echo '{\"access_token\": \"new\", \"refresh_token\": \"r2\"}'; exit 9");
+    assert!(exit == 9 && shown.contains("generation     2") && message.contains("taken over"), "{shown}{message}");
+    assert_eq!(on(&home, &["auth", "show", "nous", "main", "--reveal", "refresh_token"]).1, "r2\n");
+
     // Refused: nobody runs a command again before the next login.
     let (exit, _, message) = refresh("echo '{\"error\": \"invalid_grant\"}'; exit 3");
     assert!(exit == 3 && message.contains("log in again"), "{message}");
@@ -109,13 +115,30 @@ fn exit_codes_and_messages_say_what_is_wrong() {
     let (_, table, _) = on(&home, &["auth", "list"]);
     assert!(table.starts_with("PROVIDER"), "{table}");
     // A wait that runs out is a lock that could not be had.
-    let mut holder = program(home.path(), &["auth", "refresh", "nous", "main", "--", "sh", "-c", "echo; sleep 60"]);
-    let mut holder = holder.spawn().unwrap();
+    let done = home.path().join("done");
+    let script = format!("until [ -e {} ]; do sleep 0.02; done", done.display());
+    let mut holder = program(home.path(), &["auth", "refresh", "nous", "main", "--", "sh", "-c", &script]);
+    let holder = holder.spawn().unwrap();
+    let start = std::time::Instant::now();
     while !on(&home, &["auth", "status"]).1.contains("refreshing, by cli") {
+        assert!(start.elapsed() < HANG, "nobody refreshes");
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     let (exit, _, message) = on(&home, &["auth", "refresh", "nous", "main", "--wait", "10ms", "--", "true"]);
     assert!(exit == 75 && message.contains(&format!("cli {}", holder.id())), "{message}");
-    holder.kill().unwrap();
-    holder.wait().unwrap();
+    std::fs::write(&done, "").unwrap();
+    assert_eq!(holder.wait_with_output().unwrap().status.code(), Some(4), "it printed nothing");
+}
+
+#[test]
+fn a_file_is_exported_wherever_it_is_and_whatever_its_name() {
+    let home = Home::new(CAPACITY);
+    set(&home, "main", r#"{"access_token": "a"}"#);
+    // A name alone, and one without an extension, for which both locks of Hermes have the same name.
+    for name in ["auth.json", "credentials"] {
+        let ran = program(home.path(), &["auth", "export", name]).current_dir(home.path()).output().unwrap();
+        assert!(ran.status.success(), "{name}: {ran:?}");
+        let written: Value = serde_json::from_slice(&std::fs::read(home.path().join(name)).unwrap()).unwrap();
+        assert_eq!(written["credential_pool"]["nous"][0]["access_token"], "a");
+    }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hermes_log::Error;
+use hermes_log::auth::{Begun, RefreshFailure};
 
 use crate::endpoint::{Endpoint, Mood, exchange};
 use crate::support::log_files::Home;
@@ -81,6 +82,33 @@ fn one_failed_exchange_is_everybodys_and_the_next_one_may_try_again() {
     let again = auth(&home.profile).refresh_with(PROVIDER, ID, 1, options(LEASE), |f| exchange(endpoint.port, f));
     assert_eq!(again.unwrap().generation, 2);
     assert_eq!(endpoint.revoked(), 0);
+}
+
+#[test]
+fn who_waited_for_an_exchange_that_failed_does_not_try_in_its_turn() {
+    let (home, endpoint) = (Home::new(CAPACITY), Endpoint::start());
+    log_in(&home.profile, ID, &endpoint);
+    let mut holder = auth(&home.profile);
+    // One that begins to wait only after the failure may try: then once more.
+    let has_shared = (0..50).any(|_| {
+        let Begun::Won(ticket) = holder.begin_refresh(PROVIDER, ID, 1, LEASE).unwrap() else { panic!("not won") };
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                let tried = std::cell::Cell::new(false);
+                let outcome = auth(&home.profile).refresh_with(PROVIDER, ID, 1, options(LEASE), |_| {
+                    tried.set(true);
+                    Err(RefreshFailure::Failed("its own".into()))
+                });
+                assert!(matches!(outcome, Err(Error::RefreshFailed { .. })), "{outcome:?}");
+                !tried.get() && outcome.unwrap_err().to_string().contains("no network")
+            });
+            std::thread::sleep(Duration::from_millis(20));
+            ticket.fail(RefreshFailure::Failed("no network".into())).unwrap();
+            waiting.join().unwrap()
+        })
+    });
+    assert!(has_shared, "everybody who waited tried");
+    assert_eq!(endpoint.requests(), 0);
 }
 
 #[test]

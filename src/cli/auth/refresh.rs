@@ -66,16 +66,20 @@ pub(crate) fn run(auth: &mut Auth, args: &Args, out: &mut Output) -> Result<Exit
     let mut code = None;
     let refreshed =
         auth.refresh_with(provider, id, generation, options, |fields| exchange(&args.command, fields, &mut code));
-    if let (Err(error), Some(code)) = (&refreshed, code) {
-        out.error(&error.to_string(), Exit::Failed);
-        out.flush()?;
-        std::process::exit(code);
+    match refreshed {
+        Err(error) if code.is_none() => return Err(error.into()),
+        Err(error) => out.error(&error.to_string(), Exit::Failed),
+        Ok(_) => {
+            if let Some(known) = auth.view().credential(provider, id) {
+                show::show(provider, id, known, out)?;
+            }
+            if code.is_some() {
+                out.warning("the command failed, but tokens had come back: what it printed was taken over");
+            }
+        }
     }
-    refreshed?;
-    if let Some(known) = auth.view().credential(provider, id) {
-        show::show(provider, id, known, out)?;
-    }
-    Ok(Exit::Done)
+    out.flush()?;
+    code.map_or(Ok(Exit::Done), |code| std::process::exit(code))
 }
 
 /// Runs the command. If it fails, `code` is what to pass on.
@@ -104,6 +108,8 @@ fn exchange(command: &[OsString], fields: &Fields, code: &mut Option<i32>) -> Re
         *code = Some(exit::passed_on(status));
     }
     match (error, answer) {
+        // A token that came back is never dropped, whatever the command did after that.
+        (None, Some(Ok(answer))) if answer.has_secrets() => Ok(answer),
         (Some((word, text)), _) if REFUSALS.contains(&word.as_str()) => Err(RefreshFailure::Refused(text)),
         (Some((_, text)), _) => Err(RefreshFailure::Failed(text)),
         (None, _) if !status.success() => Err(failed(&format!("the command ended with {status}"))),
@@ -114,9 +120,10 @@ fn exchange(command: &[OsString], fields: &Fields, code: &mut Option<i32>) -> Re
 
 /// The error in an answer: its word, and a text for people.
 fn error_in(answer: &Fields) -> Option<(String, String)> {
-    let answer: Map<String, Value> = answer.redacted();
-    let error = answer.get("error").filter(|error| !error.is_null())?;
+    let shown: Map<String, Value> = answer.redacted();
+    let error = shown.get("error").filter(|error| !error.is_null())?;
     let word = error.as_str().or_else(|| error.get("code").and_then(Value::as_str)).unwrap_or("error").to_owned();
-    let text = answer.get("error_description").or_else(|| error.get("message")).and_then(Value::as_str);
-    Some((word.clone(), text.map_or(word.clone(), |text| format!("{word}: {text}"))))
+    let text = shown.get("error_description").or_else(|| error.get("message")).and_then(Value::as_str);
+    let text = text.map_or(word.clone(), |text| format!("{word}: {}", answer.redact_text(text)));
+    Some((word, text))
 }
