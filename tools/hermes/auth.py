@@ -11,12 +11,11 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
 
-from check import PROJECT, TIMEOUT, Failed, expect, install, run
+from check import PROJECT, TIMEOUT, expect, install, judge, run
 
 # Runs inside Hermes's environment: one JSON list of steps in, one JSON value out.
 DRIVER = """
@@ -128,18 +127,9 @@ def main():
     parser.add_argument("--venv", type=Path, default=PROJECT / "target" / "hermes-venv")
     args = parser.parse_args()
     binary, python = args.binary.resolve(strict=True), install(args.venv.absolute())
-    failed = 0
-    for check in CHECKS:
-        title = check.__name__.replace("_", " ")
-        with tempfile.TemporaryDirectory(prefix="hermes-auth-") as folder:
-            try:
-                check(Home(f"{folder}/home", python, binary))
-                print(f"ok      {title}", flush=True)
-            except Exception as error:  # Whatever goes wrong, the other checks run.
-                failed += 1
-                print(f"FAILED  {title}\n{error if isinstance(error, Failed) else repr(error)}", flush=True)
-    print(f"{len(CHECKS) - failed} passed, {failed} failed")
-    return 1 if failed else 0
+    titles = [check.__name__.replace("_", " ") for check in CHECKS]
+    each = [lambda folder, check=check: check(Home(f"{folder}/home", python, binary)) for check in CHECKS]
+    return judge(list(zip(titles, each)))
 
 
 if __name__ == "__main__":

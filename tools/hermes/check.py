@@ -281,12 +281,27 @@ CHECKS = [
 ]
 
 
+def judge(checks):
+    """Runs each check in a folder of its own, prints how it went, and returns the exit code."""
+    failed = 0
+    for title, check in checks:
+        with tempfile.TemporaryDirectory(prefix="hermes-check-") as folder:
+            try:
+                check(folder)
+                print(f"ok      {title}", flush=True)
+            except Exception as error:  # Whatever goes wrong, the other checks run.
+                failed += 1
+                what = error if isinstance(error, Failed) else f"{type(error).__name__}: {error}"
+                print(f"FAILED  {title}\n{what}", flush=True)
+    print(f"{len(checks) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", type=Path, required=True)
     parser.add_argument("--venv", type=Path, default=PROJECT / "target" / "hermes-venv")
     args = parser.parse_args()
-    passed = failed = 0
     try:
         binary = args.binary.resolve(strict=True)
         python = install(args.venv.absolute())
@@ -294,21 +309,16 @@ def main():
         print(f"FAILED  setup: {error}")
         print("0 passed, 1 failed")
         return 1
+    checks = []
     for check, extra in CHECKS:
         title = " ".join([check.__name__.replace("_", " "), *(f"({each})" for each in extra if isinstance(each, str))])
-        with tempfile.TemporaryDirectory(prefix="hermes-check-") as folder:
+
+        def one(folder, check=check, extra=extra):
             more = [Home(f"{folder}/other", python, binary) if each is Home else each for each in extra]
-            try:
-                check(Home(f"{folder}/home", python, binary), *more)
-            except Exception as error:  # Whatever goes wrong, the other checks run.
-                failed += 1
-                what = error if isinstance(error, Failed) else f"{type(error).__name__}: {error}"
-                print(f"FAILED  {title}\n{what}", flush=True)
-            else:
-                passed += 1
-                print(f"ok      {title}", flush=True)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+            check(Home(f"{folder}/home", python, binary), *more)
+
+        checks.append((title, one))
+    return judge(checks)
 
 
 if __name__ == "__main__":
