@@ -67,7 +67,9 @@ def install(folder):
     if not python.exists() or subprocess.run([python, "-c", probe], capture_output=True).returncode != 0:
         print(f"installing {HERMES} into {folder}", flush=True)
         venv.create(folder, with_pip=True, clear=True)
-        run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", HERMES, *NEEDED])
+        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        run([*pip, "--no-deps", HERMES])
+        run([*pip, *NEEDED])
     return python
 
 
