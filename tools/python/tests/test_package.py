@@ -220,7 +220,14 @@ def test_a_follower_that_waits_lets_other_threads_run_and_answers_signals(profil
     thread.join(10)
     assert not thread.is_alive() and isinstance(got[0], Frame)
 
-    code = "import sys; from hermes_log import Profile; f = Profile(sys.argv[1]).follow(); print('ready', flush=True); next(f)"
+    code = """if True:
+        import signal, sys
+        from hermes_log import Profile
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job starts with it ignored
+        follower = Profile(sys.argv[1]).follow()
+        print("ready", flush=True)
+        next(follower)
+    """
     process = subprocess.Popen(
         [sys.executable, "-c", code, profile.home], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
