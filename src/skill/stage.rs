@@ -39,7 +39,8 @@ impl Stage {
                     file::make_folder(&stage.folder.join(ARCHIVE), 0o700)?;
                     return Ok(stage);
                 }
-                Ok(None) | Err(Error::LockTimeout { .. }) => {} // who cleans up was faster
+                // Who cleans up, or looks for what can be put back, was faster. The latter leaves it where it is.
+                Ok(None) | Err(Error::LockTimeout { .. }) => tree::remove_tree(&folder)?,
                 Err(e) => {
                     tree::remove_tree(&folder)?;
                     return Err(e);
@@ -120,4 +121,32 @@ pub(super) fn put_back(hidden: &Path) -> Result<bool> {
         }
     }
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::skill::leftovers;
+
+    #[test]
+    fn nothing_is_left_of_a_stage_that_somebody_looked_into() {
+        let skills = tempfile::tempdir().unwrap();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        assert!(!leftovers::recover(skills.path()).unwrap());
+                    }
+                });
+            }
+            for _ in 0..2000 {
+                Stage::beside(skills.path()).unwrap();
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(tree::entries(skills.path()).unwrap(), []);
+    }
 }
