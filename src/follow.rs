@@ -161,7 +161,7 @@ impl Follower {
                 Some(Ended::Compacted) if !is_renewed => {
                     // Perhaps the segment is kept for such as us: the newest checkpoint says which one it was.
                     is_renewed = true;
-                    reader.read_retained(newest(&self.profile)?.salts().clone());
+                    reader.read_retained(newest(&self.profile)?.salts().by_number());
                 }
                 Some(Ended::Compacted | Ended::Replaced) => {
                     let position = reader.position();
@@ -223,7 +223,7 @@ pub(crate) fn reader(profile: &Profile, from: Option<Position>) -> Result<Option
         other => other?,
     };
     let (Newest { checkpoint, damaged }, _) = checkpoint::start(&folder)?;
-    let salts = State::decode(&checkpoint.state).unwrap_or_default().salts().clone();
+    let salts = State::decode(&checkpoint.state).unwrap_or_default().salts().by_number();
     let mut oldest = checkpoint.floor.saturating_add(1);
     while let Some(before) = oldest.checked_sub(1)
         && let Some(salt) = salts.get(&before)

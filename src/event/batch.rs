@@ -6,7 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Event, Origin};
+use smallvec::SmallVec;
+
+use crate::event::{Counter, Event, Origin};
 
 /// A decoded payload.
 #[derive(Debug, PartialEq, Eq)]
@@ -89,36 +91,63 @@ pub(crate) fn encode_origin(origin: &Origin<'_>) -> Vec<u8> {
 /// Reads a payload whose frame has checked out. `None`: it has another shape, and is to be carried whole.
 #[must_use]
 pub fn decode(payload: &[u8]) -> Option<Batch<'_>> {
-    decode_counts(payload).or_else(|| decode_any(payload))
+    decode_counts(payload).and_then(Counts::into_batch).or_else(|| decode_any(payload))
 }
 
-/// A payload of nothing but what is counted, which is nearly every one.
-#[inline]
-fn decode_counts(payload: &[u8]) -> Option<Batch<'_>> {
+/// A payload of nothing but what is counted, which is nearly every one: what a fold needs of it, without the detour over
+/// events.
+pub(crate) struct Counts<'a> {
+    pub(crate) time: u64,
+    pub(crate) kind: &'a str,
+    process: u64,
+    session: Option<&'a str>,
+    pub(crate) counts: SmallVec<[Count<'a>; 1]>,
+}
+
+/// So many of these, of that skill.
+#[derive(Clone, Copy)]
+pub(crate) struct Count<'a> {
+    pub(crate) counter: Counter,
+    pub(crate) skill: &'a str,
+    pub(crate) count: u64,
+}
+
+/// Reads a payload if there is nothing in it but what is counted.
+#[inline(always)]
+pub(crate) fn decode_counts(payload: &[u8]) -> Option<Counts<'_>> {
     let (time, rest) = payload.strip_prefix(b"\x93\xcf")?.split_first_chunk()?;
     let (kind, rest) = text(rest.strip_prefix(b"\x93")?)?;
     let (process, rest) = unsigned(rest)?;
     let (session, rest) = match rest.strip_prefix(b"\xc0") {
         Some(rest) => (None, rest),
-        None => text(rest).map(|(session, rest)| (Some(session.into()), rest))?,
+        None => text(rest).map(|(session, rest)| (Some(session), rest))?,
     };
     let (count, mut rest) = array(rest)?;
-    let mut events = Vec::with_capacity((count as usize).min(rest.len() / MIN_COUNT_LEN));
+    let mut counts = SmallVec::with_capacity((count as usize).min(rest.len() / MIN_COUNT_LEN));
     for _ in 0..count {
         let (kind, after) = string(rest.strip_prefix(b"\x81")?)?;
+        let counter = match kind {
+            b"used" => Counter::Use,
+            b"viewed" => Counter::View,
+            b"patched" => Counter::Patch,
+            _ => return None,
+        };
         let (skill, after) = text(after.strip_prefix(b"\x92")?)?;
         let (count, after) = unsigned(after)?;
-        let skill = skill.into();
-        events.push(match kind {
-            b"used" => Event::Used { skill, count },
-            b"viewed" => Event::Viewed { skill, count },
-            b"patched" => Event::Patched { skill, count },
-            _ => return None,
-        });
+        counts.push(Count { counter, skill, count });
         rest = after;
     }
-    let origin = Origin { kind: kind.into(), process: u32::try_from(process).ok()?, session };
-    rest.is_empty().then(|| Batch { time: u64::from_be_bytes(*time), origin, events, carried: None })
+    let is_whole = rest.is_empty() && u32::try_from(process).is_ok();
+    is_whole.then(|| Counts { time: u64::from_be_bytes(*time), kind, process, session, counts })
+}
+
+impl<'a> Counts<'a> {
+    fn into_batch(self) -> Option<Batch<'a>> {
+        let event = |Count { counter, skill, count }: Count<'a>| Event::counted(counter, skill, count);
+        let process = u32::try_from(self.process).ok()?;
+        let origin = Origin { kind: self.kind.into(), process, session: self.session.map(Into::into) };
+        Some(Batch { time: self.time, origin, events: self.counts.into_iter().map(event).collect(), carried: None })
+    }
 }
 
 /// Whether there can be an auth event in it: the name of its kind is in there. Cheap, and never wrongly false.
@@ -354,8 +383,9 @@ mod tests {
                     encode_event(&mut bytes, &event);
                     assert_eq!(bytes, rmp_serde::to_vec(&event).unwrap());
                     let bytes = payload(&[event.clone(), Event::used("b")]);
-                    assert_eq!(decode_counts(&bytes), decode_any(&bytes));
-                    assert_eq!(decode_counts(&bytes).unwrap().events[0], event);
+                    let short = decode_counts(&bytes).unwrap().into_batch();
+                    assert_eq!(short, decode_any(&bytes));
+                    assert_eq!(short.unwrap().events[0], event);
                 }
             }
         }

@@ -159,6 +159,17 @@ fn one() -> u64 {
 }
 
 impl<'a> Event<'a> {
+    /// So many of what is counted, from 1.
+    #[inline]
+    pub fn counted(counter: Counter, skill: impl Into<Cow<'a, str>>, count: u64) -> Self {
+        let skill = skill.into();
+        match counter {
+            Counter::Use => Event::Used { skill, count },
+            Counter::View => Event::Viewed { skill, count },
+            Counter::Patch => Event::Patched { skill, count },
+        }
+    }
+
     /// One use of a skill.
     pub fn used(skill: impl Into<Cow<'a, str>>) -> Self {
         Event::Used { skill: skill.into(), count: 1 }
@@ -262,8 +273,8 @@ impl<'a> Event<'a> {
             skill::validate_name(name)?;
         }
         match self {
-            Event::Used { count: 0, .. } | Event::Viewed { count: 0, .. } | Event::Patched { count: 0, .. } => {
-                Err(Error::Invalid { what: "count", found: "0".into(), allowed: "a whole number from 1" })
+            Event::Used { skill, count } | Event::Viewed { skill, count } | Event::Patched { skill, count } => {
+                Event::validate_count(skill, *count)
             }
             Event::Created { by, .. } if by.is_empty() => {
                 Err(Error::Invalid { what: "maker", found: "an empty name".into(), allowed: "a name, such as agent" })
@@ -285,5 +296,14 @@ impl<'a> Event<'a> {
             Event::Auth(event) => event.validate(),
             _ => Ok(()),
         }
+    }
+
+    /// The same for what is counted.
+    #[inline]
+    pub(crate) fn validate_count(skill: &str, count: u64) -> Result<()> {
+        if count == 0 {
+            return Err(Error::Invalid { what: "count", found: "0".into(), allowed: "a whole number from 1" });
+        }
+        skill::validate_name(skill)
     }
 }

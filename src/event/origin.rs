@@ -18,9 +18,12 @@ pub struct Origin<'a> {
 }
 
 impl<'a> Origin<'a> {
+    /// The kind of a review.
+    pub(crate) const REVIEW: &'static str = "review";
+
     /// This process, as a `kind`.
     pub fn here(kind: impl Into<Cow<'a, str>>) -> Self {
-        Origin { kind: kind.into(), process: std::process::id(), session: None }
+        Origin { kind: kind.into(), process: crate::process_id(), session: None }
     }
 
     /// The same, borrowed from nothing.
@@ -36,6 +39,6 @@ impl<'a> Origin<'a> {
     /// Whether this is a review, whose activity a [policy](crate::view::Policy) may count as seen instead of used.
     #[must_use]
     pub fn is_review(&self) -> bool {
-        self.kind == "review"
+        self.kind == Origin::REVIEW
     }
 }

@@ -221,14 +221,14 @@ impl FrameCodec {
 
     /// Appends the frame around `payload` to `out`. The payload's length was checked by the writer.
     pub fn encode(&self, payload: &[u8], out: &mut Vec<u8>) {
-        let length = u32::try_from(payload.len()).unwrap_or(u32::MAX).to_le_bytes();
+        let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
         out.extend_from_slice(&MARKER);
-        out.extend_from_slice(&length);
+        out.extend_from_slice(&length.to_le_bytes());
         let crc_at = out.len();
         out.extend_from_slice(&[0; 4]);
         out.extend_from_slice(payload);
         out.push(TRAILER);
-        let crc = crc::continued(crc::continued(self.salted, &length), out.get(crc_at + 4..).unwrap_or_default());
+        let crc = crc::of_frame(self.salted, length, out.get(crc_at + 4..).unwrap_or_default());
         if let Some(place) = out.get_mut(crc_at..crc_at + 4) {
             place.copy_from_slice(&crc.to_le_bytes());
         }
@@ -249,7 +249,7 @@ impl FrameCodec {
         if trailer != [TRAILER] {
             return None;
         }
-        let crc = crc::continued(crc::continued(self.salted, &header.payload_len.to_le_bytes()), covered);
+        let crc = crc::of_frame(self.salted, header.payload_len, covered);
         (crc == header.crc).then_some(payload)
     }
 

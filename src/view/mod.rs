@@ -8,6 +8,7 @@ mod json_text;
 pub(crate) mod overlay;
 mod policy;
 pub mod records;
+mod salts;
 mod skill;
 mod state;
 
@@ -26,8 +27,8 @@ use crate::sys::file;
 
 use overlay::Overlay;
 pub use policy::Policy;
+pub(crate) use salts::MOST_RETAINED;
 pub use skill::{Skill, SkillView};
-pub(crate) use state::MOST_RETAINED;
 pub use state::{Gaps, State};
 
 /// Pause between two looks while a position is waited for.

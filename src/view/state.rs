@@ -6,20 +6,18 @@ use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::event::batch::{self, Batch, Unapplied};
+use crate::event::batch::{self, Batch, Count, Unapplied};
 use crate::event::{Counter, Event, Origin, State as Lifecycle};
 use crate::log::{Gap, Position};
 use crate::view::auth::AuthView;
 use crate::view::external::{Difference, External, Lineage};
 use crate::view::policy::Policy;
 use crate::view::records::{Records, meaning};
+use crate::view::salts::Salts;
 use crate::view::skill::{Skill, SkillView};
 
 /// As many gaps are remembered one by one; more are only counted (their bytes are in `damaged/`).
 const MOST_GAPS: usize = 256;
-
-/// No more folded segments are kept for followers.
-pub(crate) const MOST_RETAINED: usize = 256;
 
 /// The folded log: what a checkpoint holds, as MessagePack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -31,9 +29,7 @@ pub struct State {
     parts: BTreeMap<String, Vec<String>>,
     carried: Vec<Carried>,
     gaps: Gaps,
-    /// Salts of the newest segments that were folded, by number: how a follower tells a segment that is kept for it from
-    /// one that a slow process created again.
-    salts: BTreeMap<u64, u64>,
+    salts: Salts,
     frames: u64,
     events: u64,
     #[serde(default)]
@@ -64,6 +60,11 @@ fn sorted<S: serde::Serializer>(skills: &HashMap<String, Skill>, serializer: S) 
     serializer.collect_map(skills.iter().collect::<BTreeMap<_, _>>())
 }
 
+/// A time in a frame, which nobody checked.
+fn signed(micros: u64) -> i64 {
+    i64::try_from(micros).unwrap_or(i64::MAX)
+}
+
 impl State {
     /// The bytes of a checkpoint's state. The empty state has none.
     #[must_use]
@@ -86,6 +87,14 @@ impl State {
     /// Applies one frame.
     pub(crate) fn apply_frame(&mut self, position: Position, payload: &[u8]) {
         self.frames += 1;
+        if let Some(batch) = batch::decode_counts(payload) {
+            let (time, is_review) = (signed(batch.time), batch.kind == Origin::REVIEW);
+            self.events += batch.counts.len() as u64;
+            for &Count { counter, skill, count } in &batch.counts {
+                self.count(time, is_review, counter, skill, count);
+            }
+            return;
+        }
         match batch::decode(payload) {
             Some(Batch { time, origin, events, carried }) => {
                 for event in &events {
@@ -112,9 +121,6 @@ impl State {
 
     pub(crate) fn apply_opened(&mut self, number: u64, salt: u64) {
         self.salts.insert(number, salt);
-        if self.salts.len() > MOST_RETAINED {
-            self.salts.pop_first();
-        }
     }
 
     fn adopt_carried(&mut self) {
@@ -139,12 +145,12 @@ impl State {
 
     fn apply(&mut self, time: u64, origin: &Origin<'_>, event: &Event<'_>) {
         self.events += 1;
-        let time = i64::try_from(time).unwrap_or(i64::MAX);
+        let time = signed(time);
+        let is_review = origin.is_review();
         match event {
-            Event::Used { skill, count } if origin.is_review() => self.skill(skill, time).count_review(*count, time),
-            Event::Used { skill, count } => self.skill(skill, time).count(Counter::Use, *count, time),
-            Event::Viewed { skill, count } => self.skill(skill, time).count(Counter::View, *count, time),
-            Event::Patched { skill, count } => self.skill(skill, time).count(Counter::Patch, *count, time),
+            Event::Used { skill, count } => self.count(time, is_review, Counter::Use, skill, *count),
+            Event::Viewed { skill, count } => self.count(time, is_review, Counter::View, skill, *count),
+            Event::Patched { skill, count } => self.count(time, is_review, Counter::Patch, skill, *count),
             Event::Created { skill, by } => {
                 if self.skills.get(&**skill).is_some_and(Skill::is_archived) {
                     self.skills.remove(&**skill); // the name is used again: another incarnation
@@ -169,6 +175,16 @@ impl State {
             }
             Event::External { id, part, parts, data } => self.apply_part(id, *part, *parts, data),
             Event::Auth(event) => self.auth.apply(origin, event),
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, time: i64, is_review: bool, counter: Counter, skill: &str, count: u64) {
+        let skill = self.skill(skill, time);
+        if is_review && counter == Counter::Use {
+            skill.count_review(count, time);
+        } else {
+            skill.count(counter, count, time);
         }
     }
 
@@ -253,7 +269,7 @@ impl State {
         &self.gaps
     }
 
-    pub(crate) fn salts(&self) -> &BTreeMap<u64, u64> {
+    pub(crate) fn salts(&self) -> &Salts {
         &self.salts
     }
 
