@@ -19,6 +19,7 @@ use crate::sys::posix::PerProcess;
 
 use self::core::Core;
 pub use self::core::Counters;
+use self::merge::Queued;
 
 /// After an append the thread lets events gather this long: one write for many, and no wake-up for each.
 const LINGER: Duration = Duration::from_millis(1);
@@ -44,7 +45,7 @@ pub struct EmitterOptions {
 impl Default for EmitterOptions {
     fn default() -> Self {
         EmitterOptions {
-            channel_len: 16 << 10,
+            channel_len: 32 << 10,
             backlog_len: 256 << 10,
             compact_after: Some(16 << 20),
             drop_limit: Duration::from_secs(5),
@@ -69,8 +70,8 @@ pub struct Emitter {
 /// One process's channel, core and thread.
 #[derive(Debug)]
 struct Running {
-    sender: Sender<Event<'static>>,
-    receiver: Receiver<Event<'static>>,
+    sender: Sender<Queued>,
+    receiver: Receiver<Queued>,
     core: Arc<Mutex<Core>>,
     stop: Sender<()>,
     thread: Option<JoinHandle<()>>,
@@ -88,9 +89,9 @@ impl Emitter {
     #[inline]
     pub fn emit(&self, event: Event<'static>) {
         let running = self.running();
-        match running.sender.try_send(event) {
+        match running.sender.try_send(event.into()) {
             Ok(()) => {}
-            Err(TrySendError::Full(event) | TrySendError::Disconnected(event)) => running.emit_when_full(event),
+            Err(TrySendError::Full(queued) | TrySendError::Disconnected(queued)) => running.emit_when_full(queued),
         }
     }
 
@@ -135,7 +136,7 @@ impl Running {
         let (sender, receiver) = crossbeam_channel::bounded(emitter.options.channel_len.max(1));
         let (stop, stopped) = crossbeam_channel::bounded(1);
         let mut origin = emitter.origin.clone();
-        origin.process = std::process::id();
+        origin.process = crate::process_id();
         let core = Arc::new(Mutex::new(Core::new(emitter.profile.clone(), origin, emitter.options)));
         let thread = std::thread::Builder::new().name("hermes-log".into()).spawn({
             let (receiver, core) = (receiver.clone(), Arc::clone(&core));
@@ -151,15 +152,15 @@ impl Running {
     /// The channel is full: the caller appends what is in it, so that nothing is dropped, and then its own. If another
     /// thread is appending, that one makes room.
     #[cold]
-    fn emit_when_full(&self, event: Event<'static>) {
-        let mut event = Some(event);
-        while let Some(still) = event.take() {
+    fn emit_when_full(&self, queued: Queued) {
+        let mut queued = Some(queued);
+        while let Some(still) = queued.take() {
             if let Some(mut core) = try_lock(&self.core) {
                 core.drain(&self.receiver, self.receiver.len());
             }
             match self.sender.send_timeout(still, POLL) {
                 Ok(()) => {}
-                Err(SendTimeoutError::Timeout(still) | SendTimeoutError::Disconnected(still)) => event = Some(still),
+                Err(SendTimeoutError::Timeout(still) | SendTimeoutError::Disconnected(still)) => queued = Some(still),
             }
         }
     }
@@ -207,12 +208,7 @@ fn lock(core: &Mutex<Core>) -> MutexGuard<'_, Core> {
 }
 
 /// The background thread.
-fn run(
-    receiver: &Receiver<Event<'static>>,
-    stopped: &Receiver<()>,
-    core: &Mutex<Core>,
-    mut compactor: core::Compactor,
-) {
+fn run(receiver: &Receiver<Queued>, stopped: &Receiver<()>, core: &Mutex<Core>, mut compactor: core::Compactor) {
     loop {
         // Waits without taking: an event is always in the channel or with the holder of the lock.
         let mut ready = crossbeam_channel::Select::new();

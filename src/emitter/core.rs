@@ -8,7 +8,7 @@ use crossbeam_channel::Receiver;
 
 use crate::compact::CompactOptions;
 use crate::emitter::EmitterOptions;
-use crate::emitter::merge::Merged;
+use crate::emitter::merge::{Merged, Queued};
 use crate::error::{Error, Result};
 use crate::event::{Event, Origin};
 use crate::log::Position;
@@ -17,7 +17,7 @@ use crate::profile::Profile;
 use crate::sys;
 
 /// Events taken from the channel for one batch.
-const BATCH_LEN: usize = 8 << 10;
+const BATCH_LEN: usize = 32 << 10;
 /// What an event needs in a frame beside its texts, generously.
 const EVENT_OVERHEAD_LEN: usize = 64;
 /// A frame is cut here, in bytes: giving up what does not fit into the bound goes by frames.
@@ -114,16 +114,16 @@ impl Core {
     }
 
     /// Takes `count` events from the channel and appends them, unless the log could not be written a moment ago.
-    pub(super) fn drain(&mut self, receiver: &Receiver<Event<'static>>, count: usize) {
+    pub(super) fn drain(&mut self, receiver: &Receiver<Queued>, count: usize) {
         let mut left = count;
         while left > 0 {
             let batch = receiver.try_iter().take(left.min(BATCH_LEN));
             let mut taken = 0;
-            for event in batch {
+            for queued in batch {
                 taken += 1;
                 self.counters.emitted += 1;
-                match event.validate() {
-                    Ok(()) => self.counters.merged += u64::from(self.merged.push(event)),
+                match self.merged.push(queued) {
+                    Ok(is_merged) => self.counters.merged += u64::from(is_merged),
                     Err(e) => {
                         self.counters.refused += 1;
                         self.lose(1, e);

@@ -295,7 +295,7 @@ class Profile:
 class Emitter:
     """Telemetry: returns at once and never raises, whatever it is given. What is not allowed is counted as `refused`.
 
-    Events go into a channel (16,384; the caller appends when it is full) and to the log by a background thread, within
+    Events go into a channel (32,768; the caller appends when it is full) and to the log by a background thread, within
     about a millisecond. While the log cannot be written 262,144 events are kept. An event is acknowledged by a `flush` that
     returns; leaving a `with` block, and the end of the last reference, flush for at most 5 seconds. A process that is
     killed, or ends by `os._exit`, takes with it what was not flushed.
