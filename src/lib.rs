@@ -67,5 +67,6 @@ pub use log::{Gap, Position, Reason};
 pub use profile::Profile;
 pub use skill::{SkillLock, Skills};
 pub use sys::Moment;
+pub use sys::posix::process_id;
 pub use verify::{Entry, Verified};
 pub use view::{Policy, SkillView, View};

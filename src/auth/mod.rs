@@ -201,7 +201,7 @@ impl Auth {
         let writer = match &mut self.writer {
             Some(writer) => writer,
             // A forked child appends, and claims, in its own name.
-            none => none.insert(self.profile.writer(Origin { process: std::process::id(), ..self.origin.clone() })?),
+            none => none.insert(self.profile.writer(Origin { process: crate::process_id(), ..self.origin.clone() })?),
         };
         let events: Vec<Event<'_>> = events.into_iter().map(|event| Event::Auth(Box::new(event))).collect();
         let batches: Vec<&[Event<'_>]> = events.chunks(1).collect();

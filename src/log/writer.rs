@@ -203,7 +203,7 @@ impl Writer {
             // A forked child: the parent's descriptor would tell where the parent's writes end.
             self.generation = generation;
             self.current = None;
-            self.origin.process = std::process::id();
+            self.origin.process = crate::process_id();
             self.encoded_origin = batch::encode_origin(&self.origin);
         }
     }

@@ -110,7 +110,7 @@ impl Skills {
 
     /// A writer, opened before anything is changed: what keeps the log from being written shows before, not after.
     fn writer(&self) -> Result<Writer> {
-        self.profile.writer(Origin { process: std::process::id(), ..self.origin.clone() })
+        self.profile.writer(Origin { process: crate::process_id(), ..self.origin.clone() })
     }
 
     /// Whether no user has asked for what this process does.

@@ -18,7 +18,7 @@ use hermes_log::{Counter, Event};
 use serde_json::{Map, Value};
 
 /// A time this close to now is that of the event, in microseconds.
-const NOW_MICROS: i64 = 2_000_000;
+const NOW_MICROS: u64 = 2_000_000;
 
 /// What was done to one record.
 #[derive(Debug, PartialEq)]
@@ -52,10 +52,10 @@ pub(crate) fn change(skill: &str, before: Option<&Record>, after: &Record, now: 
     for counter in Counter::ALL {
         let (count_before, count) = (count(before, counter), count(after, counter));
         let time = last(after, counter);
-        let is_now = time.is_some_and(|time| now.abs_diff(time) <= NOW_MICROS.unsigned_abs());
+        let is_now = time.is_some_and(|time| is_close(time, now));
         if count > count_before && is_now {
             // Whatever the time before: a clock that was set back is no reason to begin anew.
-            events.push(counted(skill, counter, count - count_before));
+            events.push(Event::counted(counter, skill.to_owned(), count - count_before));
             continue;
         }
         let time_before = last(before, counter);
@@ -66,7 +66,7 @@ pub(crate) fn change(skill: &str, before: Option<&Record>, after: &Record, now: 
             if is_new || time != time_before {
                 return Change::Beyond { reset: true };
             }
-            events.push(counted(skill, counter, count - count_before));
+            events.push(Event::counted(counter, skill.to_owned(), count - count_before));
         } else if time > time_before {
             moved = true;
         }
@@ -82,13 +82,9 @@ pub(crate) fn change(skill: &str, before: Option<&Record>, after: &Record, now: 
     }
 }
 
-fn counted(skill: &str, counter: Counter, count: u64) -> Event<'static> {
-    let skill = Cow::Owned(skill.to_owned());
-    match counter {
-        Counter::Use => Event::Used { skill, count },
-        Counter::View => Event::Viewed { skill, count },
-        Counter::Patch => Event::Patched { skill, count },
-    }
+/// Whether two times are so close that one event can stand for both.
+pub(crate) fn is_close(time: i64, now: i64) -> bool {
+    now.abs_diff(time) <= NOW_MICROS
 }
 
 /// Everything that is not counted. Returns whether a field is among it that nobody here knows.
@@ -124,8 +120,8 @@ fn other_fields(skill: &str, before: &Record, after: &Record, now: i64, events: 
     }
     if let Some(wanted) = after.get("archived_at").filter(|wanted| Some(*wanted) != archived_at.as_ref()) {
         let is_said = |value: Option<&Value>| value.and_then(Value::as_str).and_then(parse_time);
-        let apart = is_said(Some(wanted)).zip(is_said(archived_at.as_ref())).map(|(a, b)| a.abs_diff(b));
-        if apart.is_none_or(|apart| apart > NOW_MICROS.unsigned_abs()) {
+        let both = is_said(Some(wanted)).zip(is_said(archived_at.as_ref()));
+        if !both.is_some_and(|(one, other)| is_close(one, other)) {
             set.insert("archived_at".into(), wanted.clone());
         }
     }
@@ -151,7 +147,7 @@ fn new_record(after: &Record, now: i64) -> Option<Record> {
         born.insert(counter.last_field().into(), Value::Null);
     }
     let created = after.get("created_at").and_then(Value::as_str).and_then(parse_time);
-    let made_now = created.filter(|created| now.abs_diff(*created) <= NOW_MICROS.unsigned_abs());
+    let made_now = created.filter(|created| is_close(*created, now));
     let created_at = if made_now.is_some() { after.get("created_at").cloned() } else { None };
     born.insert("created_at".into(), created_at.unwrap_or_else(|| format_time(now).into()));
     for (field, value) in [

@@ -14,6 +14,7 @@
 mod auth;
 #[expect(clippy::disallowed_methods, reason = "the seam for file I/O is the library's own")]
 mod beyond;
+mod counted;
 mod credential;
 mod difference;
 mod emitter;

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
+use hermes_log::process_id;
+
 use crate::error::Result;
 
 /// A value behind a lock. A child that was forked while another thread held the lock, which will never be released
@@ -19,13 +21,13 @@ struct Cell<T> {
 
 impl<T> Shared<T> {
     pub(crate) fn new(value: T) -> Shared<T> {
-        Shared { cell: Mutex::new(Cell { process: std::process::id(), value: Arc::new(Mutex::new(value)) }) }
+        Shared { cell: Mutex::new(Cell { process: process_id(), value: Arc::new(Mutex::new(value)) }) }
     }
 
     /// The value of this process; [`locked`] gives access. `make` is called in a child whose copy cannot be used.
     pub(crate) fn get(&self, make: impl FnOnce() -> Result<T>) -> Result<Arc<Mutex<T>>> {
         let mut cell = locked(&self.cell);
-        let process = std::process::id();
+        let process = process_id();
         if cell.process != process {
             if matches!(cell.value.try_lock(), Err(TryLockError::WouldBlock)) {
                 cell.value = Arc::new(Mutex::new(make()?));

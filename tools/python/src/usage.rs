@@ -6,12 +6,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hermes_log::compact::{CompactOptions, Status};
 use hermes_log::view::records::Record;
-use hermes_log::{Durability, Emitter, EmitterOptions, Event, Origin, Position, Profile, View, Writer, budgets};
+use hermes_log::{
+    Durability, Emitter, EmitterOptions, Event, Origin, Position, Profile, View, Writer, budgets, process_id,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use serde_json::Value;
 
 use crate::beyond::{self, How, Written};
+use crate::counted::counted;
 use crate::difference::{Change, change};
 use crate::error::{Result, raise};
 use crate::profile::SnapshotLock;
@@ -96,16 +99,13 @@ impl Usage {
     }
 
     fn inner(&self) -> PyResult<Arc<Mutex<Inner>>> {
-        let make = || {
-            let origin = Origin { process: std::process::id(), ..self.origin.clone() };
-            Inner::open(&self.profile, origin)
-        };
+        let make = || Inner::open(&self.profile, Origin { process: process_id(), ..self.origin.clone() });
         self.shared.get(make).map_err(raise)
     }
 
     /// A record that is not older than [`HOT`]; `None` also if something in it can be changed in place. Not to be changed.
     fn record<'py>(&self, py: Python<'py>, inner: &Mutex<Inner>, name: &str) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let process = std::process::id();
+        let process = process_id();
         let (_outdated, record) = {
             let (mut hot, mut inner) = (locked(&self.hot), locked(inner));
             let mut outdated = Hot::default();
@@ -145,8 +145,20 @@ impl Usage {
         Ok(saved.is_some())
     }
 
+    /// Keeps what a record is now, for as long as [`record`](Self::record) would have given the one before.
+    fn keep(&self, name: &str, record: &Bound<'_, PyDict>) -> PyResult<()> {
+        let mut kept = record.copy()?.unbind(); // who changed it may have it still
+        if let Some(place) = locked(&self.hot).records.get_mut(name) {
+            std::mem::swap(place, &mut kept);
+            return Ok(());
+        }
+        let outdated = locked(&self.hot).records.insert(name.to_owned(), kept);
+        drop(outdated);
+        Ok(())
+    }
+
     /// Appends, or hands over to the emitter what could not be appended.
-    fn append(&self, mut inner: MutexGuard<'_, Inner>, events: &[Event<'static>]) {
+    fn append(&self, mut inner: MutexGuard<'_, Inner>, events: &[Event<'_>]) {
         match inner.writer.append_batch(events, Durability::Process) {
             Ok(position) => {
                 let floor = inner.floor();
@@ -157,7 +169,7 @@ impl Usage {
             }
             // It may count already: once more could make it two.
             Err(hermes_log::Error::NotAcknowledged { .. }) => {}
-            Err(_) => events.iter().for_each(|event| self.emitter.emit(event.clone())),
+            Err(_) => events.iter().for_each(|event| self.emitter.emit(event.clone().into_owned())),
         }
     }
 }
@@ -218,6 +230,26 @@ fn compact_if_due(profile: Profile, position: Position) {
     let _ = std::thread::Builder::new().name("hermes-log".into()).spawn(work);
 }
 
+/// The fields that are other objects in two records with the same ones, as they were and as they are. `None`: they cannot
+/// be told apart, or read.
+fn differences(before: &Bound<'_, PyDict>, after: &Bound<'_, PyDict>) -> PyResult<Option<(Record, Record)>> {
+    let (mut was, mut is) = (Record::new(), Record::new());
+    // A copy has its fields in the same order, and setting one does not change that.
+    for ((field, value), (same_field, other)) in after.iter().zip(before.iter()) {
+        if value.is(&other) {
+            continue;
+        }
+        let Ok(field) = field.cast::<PyString>() else { return Ok(None) };
+        if !field.is(&same_field) {
+            return Ok(None);
+        }
+        let (field, Ok(value)) = (text::to_log(field)?, json::from_python(&value)) else { return Ok(None) };
+        was.insert(field.to_string(), json::from_python(&other)?);
+        is.insert(field.into_owned(), value);
+    }
+    Ok(Some((was, is)))
+}
+
 /// Whether nothing in a record can be changed in place.
 fn is_flat(record: &Record) -> bool {
     !record.values().any(|value| matches!(value, Value::Array(_) | Value::Object(_)))
@@ -249,29 +281,18 @@ impl Usage {
         if mutator.call1((&record,)).is_err() || record.len() != before.len() {
             return Ok(false);
         }
-        // Only what is another object now is looked at: that is most of the speed.
-        let (mut was, mut is) = (Record::new(), Record::new());
-        // A copy has its fields in the same order, and setting one does not change that.
-        for ((field, value), (same_field, other)) in record.iter().zip(before.iter()) {
-            if value.is(&other) {
-                continue;
-            }
-            let Ok(field) = field.cast::<PyString>() else { return Ok(false) };
-            if !field.is(&same_field) {
-                return Ok(false);
-            }
-            let (field, Ok(value)) = (text::to_log(field)?, json::from_python(&value)) else { return Ok(false) };
-            was.insert(field.to_string(), json::from_python(&other)?);
-            is.insert(field.into_owned(), value);
+        let now = now_micros();
+        if let Some(events) = counted(&name, &before, &record, now) {
+            self.append(locked(&inner), &events);
+            return self.keep(&name, &record).map(|()| true);
         }
-        let Change::Counted(events) = change(&name, Some(&was), &is, now_micros()) else {
+        let Some((was, is)) = differences(&before, &record)? else { return Ok(false) };
+        let Change::Counted(events) = change(&name, Some(&was), &is, now) else {
             return self.save_if_current(py, skill, &before, record);
         };
         if !events.is_empty() {
             self.append(locked(&inner), &events);
-            let copy = record.copy()?.unbind();
-            let outdated = locked(&self.hot).records.insert(name.into_owned(), copy);
-            drop(outdated);
+            self.keep(&name, &record)?;
         }
         Ok(true)
     }
@@ -298,7 +319,7 @@ impl Usage {
         let newer = py.detach(|| {
             let mut inner = locked(&inner);
             let view = inner.view(&self.profile)?;
-            let of = (std::process::id(), view.revision());
+            let of = (process_id(), view.revision());
             let all = || view.skills().into_iter().map(|(name, skill)| (name.to_owned(), skill.record())).collect();
             Ok((cached != Some(of)).then(|| (of, all())))
         });
@@ -389,7 +410,7 @@ impl Usage {
 
     /// Writes to `.usage.json` what no event can say; not with its lock held.
     fn write(&self, py: Python<'_>, beyond: &Beyond) -> PyResult<()> {
-        let origin = Origin { process: std::process::id(), ..self.origin.clone() };
+        let origin = Origin { process: process_id(), ..self.origin.clone() };
         py.detach(|| beyond::write(&self.profile, &mut self.profile.writer(origin)?, &beyond.0)).map_err(raise)
     }
 

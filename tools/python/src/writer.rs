@@ -25,7 +25,7 @@ impl Writer {
 
     fn batch(&self, py: Python<'_>, events: &[LogEvent<'static>], durable: bool) -> PyResult<Position> {
         let durability = if durable { Durability::Disk } else { Durability::Process };
-        let origin = Origin { process: std::process::id(), ..self.origin.clone() };
+        let origin = Origin { process: hermes_log::process_id(), ..self.origin.clone() };
         let writer = self.shared.get(|| self.profile.writer(origin)).map_err(raise)?;
         py.detach(|| locked(&writer).append_batch(events, durability)).map(Position).map_err(raise)
     }
