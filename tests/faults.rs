@@ -256,6 +256,32 @@ fn a_compaction_whose_calls_fail_changes_no_value_and_writes_nothing_for_a_faile
     });
 }
 
+#[test]
+fn an_external_event_waits_until_the_one_before_it_is_in_a_checkpoint() {
+    let (_dir, profile) = home();
+    writer(&profile).append(&Event::used("a"), Durability::Process).unwrap();
+    fs::create_dir_all(profile.snapshot_path().parent().unwrap()).unwrap();
+    let stock = |uses: u64| fs::write(profile.snapshot_path(), format!(r#"{{"b": {{"use_count": {uses}}}}}"#)).unwrap();
+    stock(1);
+    // Appended, and then its segment cannot be synced: a power loss may take it, and who comes next cannot know.
+    fault::arm("fdatasync@1+=EIO");
+    let outcome = profile.compact(&at_once());
+    fault::disarm();
+    assert!(outcome.is_err(), "{outcome:?}");
+    stock(3);
+    let done = profile.compact(&at_once()).unwrap();
+    let is_checkpoint = |name: &str| name.starts_with("checkpoint-");
+    let names =
+        fs::read_dir(profile.log_folder()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut checkpoints: Vec<String> = names.filter(|name| is_checkpoint(name)).collect();
+    checkpoints.sort_unstable();
+    let expected = [done.floor - 1, done.floor].map(|floor| format!("checkpoint-{floor:020}"));
+    assert_eq!(checkpoints, expected, "one for what it builds on, one for itself");
+    let view = profile.view().unwrap();
+    assert_eq!((used(&view, "a"), used(&view, "b")), (1, 3));
+    assert_eq!(in_snapshot(&profile), records(&view));
+}
+
 type Values = BTreeMap<String, serde_json::Map<String, serde_json::Value>>;
 
 fn in_snapshot(profile: &Profile) -> Values {

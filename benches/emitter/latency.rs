@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use hermes_log::{Durability, Event};
 
-use crate::append::SKILL;
+use crate::append::{Bare, SKILL};
 use crate::caller::{Drained, LIMIT, emitter};
 use crate::logs::{Home, SKILLS, Skills, fill};
 use crate::measure::{Effort, Row, Target, time};
@@ -58,21 +58,41 @@ pub fn emit(effort: Effort) -> Row {
     }
 }
 
-/// Appends with a compactor and without, in turns.
-pub fn append(effort: Effort) -> Row {
+/// Appends with a compactor and without, in turns; then the same with a bare `write(2)` of the same bytes to another file,
+/// which shows what the compactor's work does to the machine, whatever is appended.
+pub fn append(effort: Effort) -> Vec<Row> {
     let home = Home::new();
     let mut writer = home.writer();
     fill(&mut writer, &mut Skills::new(), SKILLS * 2, 1);
+    let frame = home.frame(writer.append(&Event::used(SKILL), Durability::Process).unwrap());
+    let mut bare = Bare::open(home.path());
+    let mut append = || {
+        writer.append(&Event::used(SKILL), Durability::Process).unwrap();
+    };
+    let ours = beside_a_compactor(effort, &home, "appends", Target::Times(2.0), || time(&mut append));
+    let what = "`write(2)` of the same bytes to a file of its own";
+    let machine = beside_a_compactor(effort, &home, what, Target::None, || {
+        append(); // as much to compact as before
+        time(|| bare.append(&frame, 1))
+    });
+    vec![ours, machine]
+}
+
+fn beside_a_compactor(
+    effort: Effort,
+    home: &Home,
+    what: &str,
+    target: Target,
+    mut work: impl FnMut() -> Duration,
+) -> Row {
     let (mut with, mut without) = (Vec::new(), Vec::new());
     let mut compactions = 0;
     for _ in 0..effort.pick(3, 50) {
         for is_compacting in [true, false] {
-            let compactor = is_compacting.then(|| Compactor::start(&home));
+            let compactor = is_compacting.then(|| Compactor::start(home));
             let times = if is_compacting { &mut with } else { &mut without };
             for _ in 0..effort.pick(5000, 20_000) {
-                times.push(time(|| {
-                    writer.append(&Event::used(SKILL), Durability::Process).unwrap();
-                }));
+                times.push(work());
                 pause();
             }
             compactions += compactor.map_or(0, Compactor::end);
@@ -81,12 +101,12 @@ pub fn append(effort: Effort) -> Row {
     assert!(compactions > 0);
     let (with, without) = (slow(with), slow(without));
     Row {
-        what: format!("the slowest of 1,000 appends, {compactions} compactions meanwhile"),
+        what: format!("the slowest of 1,000 {what}, {compactions} compactions meanwhile"),
         against: "the same without a compactor".into(),
         ours: shown(with),
         floor: shown(without),
         ratio: with.as_secs_f64() / without.as_secs_f64(),
-        target: Target::Times(2.0),
+        target,
         noise: 0.0,
     }
 }

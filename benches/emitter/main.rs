@@ -26,7 +26,7 @@ const SECTIONS: [Section; 5] = [
     ("caller", |effort| vec![caller::threads(effort, 1), caller::threads(effort, 4), latency::emit(effort)]),
     ("whole", |effort| vec![whole::ten_million(effort)]),
     ("processes", |effort| vec![processes::eight(effort)]),
-    ("latency", |effort| vec![latency::append(effort)]),
+    ("latency", latency::append),
     ("short", |effort| vec![short::open_append_close(effort)]),
 ];
 

@@ -31,7 +31,11 @@ fn machine() -> String {
 }
 
 fn verdict(row: &Row) -> &'static str {
-    if row.is_hit() { "hit" } else { "**missed**" }
+    match row.target {
+        Target::None => "",
+        _ if row.is_hit() => "hit",
+        _ => "**missed**",
+    }
 }
 
 fn target(row: &Row) -> String {
@@ -40,6 +44,7 @@ fn target(row: &Row) -> String {
         Target::Throughput(least) => format!("at least {least} x"),
         Target::PerSecond(least) => format!("at least {} M/s", least / 1e6),
         Target::Equal => "equal".into(),
+        Target::None => "none".into(),
     }
 }
 

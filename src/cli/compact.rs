@@ -53,7 +53,7 @@ fn parse_pause(text: &str) -> Result<Duration, &'static str> {
 }
 
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, &'static str> {
-    const ALLOWED: &str = "allowed: a whole number with a unit, ms, s, m, h or d, such as 5m, up to 3650d";
+    const ALLOWED: &str = "allowed: 0, or a whole number with a unit, ms, s, m, h or d, such as 5m, up to 3650d";
     const LONGEST: Duration = Duration::from_secs(3650 * 86_400);
     let digits_len = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at_checked(digits_len).ok_or(ALLOWED)?;
@@ -63,6 +63,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, &'static str> {
         "m" => 60_000,
         "h" => 3_600_000,
         "d" => 86_400_000,
+        "" if text == "0" => 0,
         _ => return Err(ALLOWED),
     };
     let millis = digits.parse().ok().and_then(|number: u64| number.checked_mul(unit_millis));

@@ -5,9 +5,9 @@
 //!
 //! | step | on disk afterwards | a crash here means |
 //! |---|---|---|
-//! | 1 set a damaged newest checkpoint aside, fold what is above the floor, sync it | the same log | nothing happened |
+//! | 1 set a damaged newest checkpoint aside, fold what is above the floor | the same log | nothing happened |
 //! | 2 take `.usage.json.lock`, read the file, its difference to the base; sync the file as found; write the new snapshot under a fresh name beside it, sync it and its folder | a temporary file | an unused temporary file |
-//! | 3 sync the segments above the floor and the folder, append `external {...}`, durable | the event names the temporary file | the temporary file is still there: the proof that the file on disk descends from *before* |
+//! | 3 append `external {...}` | the event names the temporary file | the temporary file is still there: the proof that the file on disk descends from *before* |
 //! | 4 seal the live segment *m*, create the next | sealed *m*, empty *m+1* | the next run folds it |
 //! | 5 fold up to *m*; sync every folded segment and the folder; publish `checkpoint-m`, list, sync the folder, read back | checkpoint *m* | the next run goes on from it |
 //! | 6 rename the temporary file into place, if the event that names it is in what was folded | `.usage.json` new, descends from *after* | |
@@ -19,8 +19,10 @@
 //! - The rename comes last. The `external` event says what the file descends from; while it stood in the live segment
 //!   alone, one damaged frame would take the base away, and the difference of the file to the base before that would
 //!   count everything once more that the snapshot already contains. After step 5 the checkpoint holds it as well.
-//! - The segments are synced before the event is appended: it builds on the `external` events before it, and a power loss
-//!   must not take one of those and leave this one.
+//! - The event builds on the `external` events before it, and a power loss must not take one of those and leave this one.
+//!   So if the newest is in no checkpoint, because its compactor died or could not sync it, steps 4 and 5 come once before
+//!   step 3 as well. The event itself is durable with the checkpoint of step 5, before anything depends on it. So no
+//!   segment is synced while others append to it: they would wait for the disk.
 //! - What was folded before `.usage.json.lock` was had is folded on after it: another compactor may have been there.
 //!
 //! Without `.usage.json.lock` steps 2, 3, 6 and 7 are left to the next run; so they are if the file cannot be read or
@@ -34,6 +36,7 @@ mod status;
 use std::time::Duration;
 
 use crate::budgets;
+use crate::compact::checkpoint::Covered;
 use crate::error::{Error, Result};
 use crate::event::Origin;
 use crate::lock::Lock;
@@ -185,21 +188,18 @@ impl<'a> Run<'a> {
         let mut view = View::load(self.profile.place(), self.profile.policy())?;
         let (floor, events) = (view.floor(), view.events());
         view.read_log()?;
-        self.sync_folded(&view)?;
         let prepared = match self.prepare_snapshot(&mut view) {
             Err(e) if e.is_full_disk() => return Err(e),
             other => other,
         };
         view.read_log()?;
         let first = Position { segment: floor.saturating_add(1), offset: FIRST_FRAME_OFFSET };
-        let mut sealed = floor;
-        if self.options.scrub || view.position() > first || !view.gaps_met().is_empty() {
-            sealed = self.writer.seal()?;
-            view.read_until(sealed);
-            view.read_log()?;
-            self.publish(&view, sealed)?;
-        }
-        let covered = checkpoint::covered(&self.folder, sealed > floor, self.options.retain)?;
+        let is_new = view.position() > first || !view.gaps_met().is_empty();
+        let (sealed, covered) = if is_new || self.options.scrub {
+            self.publish(&mut view)?
+        } else {
+            (floor, checkpoint::covered(&self.folder, false, self.options.retain)?)
+        };
         let snapshot = match prepared.and_then(|prepared| self.install_snapshot(prepared, &view)) {
             Ok(snapshot) => snapshot,
             Err(e @ Error::LockTimeout { .. }) => Snapshot::Busy(e),
@@ -218,22 +218,17 @@ impl<'a> Run<'a> {
         Ok(done)
     }
 
-    /// Makes everything durable that a view has folded above its floor.
-    fn sync_folded(&self, view: &View) -> Result<()> {
-        let first = Position { segment: view.floor().saturating_add(1), offset: FIRST_FRAME_OFFSET };
-        if view.position() <= first && view.gaps_met().is_empty() {
-            return Ok(());
+    /// Steps 4 and 5. Returns the new floor, and what may be deleted.
+    fn publish(&mut self, view: &mut View) -> Result<(u64, Covered)> {
+        let sealed = self.writer.seal()?;
+        view.read_until(sealed);
+        view.read_log()?;
+        // Else another compactor was here, though it should not.
+        if view.floor() < sealed {
+            checkpoint::keep_gaps(&self.folder, view.gaps_met(), &mut self.set_aside)?;
+            self.folder.sync_segments(view.floor().saturating_add(1), sealed)?;
+            checkpoint::publish(&self.folder, sealed, view.log_id().unwrap_or_default(), &view.state().encode())?;
         }
-        self.folder.sync_segments(first.segment, view.position().segment)
-    }
-
-    /// Step 5, up to the publication.
-    fn publish(&mut self, view: &View, sealed: u64) -> Result<()> {
-        if view.floor() >= sealed {
-            return Ok(()); // another compactor was here, though it should not
-        }
-        checkpoint::keep_gaps(&self.folder, view.gaps_met(), &mut self.set_aside)?;
-        self.sync_folded(view)?;
-        checkpoint::publish(&self.folder, sealed, view.log_id().unwrap_or_default(), &view.state().encode())
+        Ok((sealed, checkpoint::covered(&self.folder, true, self.options.retain)?))
     }
 }

@@ -17,6 +17,8 @@ use crate::view::{View, records, snapshot_target};
 const NEW_SNAPSHOT_MODE: u32 = 0o600;
 /// What a part of an `external` event needs beside its data, generously.
 const PART_OVERHEAD_LEN: usize = 512;
+/// No part is longer: while it is written, nobody else can append.
+const MOST_PART_LEN: usize = 16 << 10;
 
 /// A new snapshot that is in the log, and not yet in its place.
 pub(super) struct Prepared {
@@ -43,6 +45,9 @@ impl Run<'_> {
         let target = snapshot_target(&path)?;
         let found = FoundFile::read(&path)?;
         view.read_log()?; // the newest external event, as of now
+        if !view.is_base_in_checkpoint() {
+            self.publish(view)?;
+        }
 
         let lineage = view.state().lineage();
         let exists = temporary_exists(&path, &lineage.temporary)?;
@@ -75,7 +80,6 @@ impl Run<'_> {
             before: found.records,
             after,
         };
-        self.sync_folded(view)?;
         self.append_external(&event)?;
         Ok(Some(Prepared { target, temporary, external, _lock: lock }))
     }
@@ -118,15 +122,14 @@ impl Run<'_> {
     /// in the log, and the file is its proof.
     fn append_external(&mut self, external: &External) -> Result<()> {
         let text = serde_json::to_string(external).unwrap_or_default();
-        let part_len = self.writer.max_payload_len()?.saturating_sub(PART_OVERHEAD_LEN).max(1);
+        let part_len = self.writer.max_payload_len()?.saturating_sub(PART_OVERHEAD_LEN).clamp(1, MOST_PART_LEN);
         let data = split(&text, part_len);
         let parts = u32::try_from(data.len()).unwrap_or(u32::MAX);
-        let events: Vec<Event<'_>> = (0..parts)
-            .zip(data)
-            .map(|(part, data)| Event::External { id: (&*external.temporary).into(), part, parts, data: data.into() })
-            .collect();
-        let batches: Vec<&[Event<'_>]> = events.chunks(1).collect();
-        self.writer.append_batches(&batches, Durability::Disk).map(drop)
+        for (part, data) in (0..parts).zip(data) {
+            let event = Event::External { id: (&*external.temporary).into(), part, parts, data: data.into() };
+            self.writer.append(&event, Durability::Process)?;
+        }
+        Ok(())
     }
 
     fn remove_temporaries(&self, target: &Path, kept: Option<&str>) -> Result<()> {

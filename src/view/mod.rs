@@ -50,6 +50,8 @@ pub struct View {
     reader: Option<Reader>,
     log_id: Option<[u8; 16]>,
     floor: u64,
+    /// Which `external` event is the newest in the checkpoint.
+    base_at_floor: String,
     gaps_met: Vec<Gap>,
     /// The last segment to read, for a compactor.
     until: u64,
@@ -91,6 +93,7 @@ impl View {
             reader: None,
             log_id: None,
             floor: 0,
+            base_at_floor: String::new(),
             gaps_met: Vec::new(),
             until: u64::MAX,
             is_auth_alone: false,
@@ -106,12 +109,18 @@ impl View {
             reason: "its checksum agrees, but what it holds is no state".into(),
             advice: "it was not written by a release of hermes-log; move it away to go on from the one before",
         })?;
+        view.base_at_floor.clone_from(&state.lineage().temporary);
         view.state = Arc::new(state);
         view.log_id = checkpoint.log_id;
         view.floor = checkpoint.floor;
         let at = Position { segment: checkpoint.floor.saturating_add(1), offset: FIRST_FRAME_OFFSET };
         view.reader = Some(Reader::new(folder, at, checkpoint.log_id, damaged.into_iter().collect()));
         Ok(view)
+    }
+
+    /// Whether the checkpoint that this view began with holds the newest `external` event.
+    pub(crate) fn is_base_in_checkpoint(&self) -> bool {
+        self.state.lineage().temporary == self.base_at_floor
     }
 
     /// Reads no further than the end of this segment from now on.

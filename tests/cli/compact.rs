@@ -11,7 +11,7 @@ fn it_says_what_it_did() {
     for n in 0..300 {
         home.used(&format!("s{}", n % 3));
     }
-    let done = on(&home, &["compact", "--json", "--retain", "0s"]).quietly().json();
+    let done = on(&home, &["compact", "--json", "--retain", "0"]).quietly().json();
     assert_eq!(
         keys(&done),
         ["events", "floor", "gaps", "segments_deleted", "segments_folded", "set_aside", "snapshot"]

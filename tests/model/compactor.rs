@@ -72,6 +72,8 @@ pub struct Compactor {
     pub external: u8,
     /// Only with the earlier order: this run has published already.
     pub published: bool,
+    /// This run publishes what the external event is to build on, and then goes on with c4.
+    pub base_first: bool,
     /// The older and the newest checkpoint of the listing; names to delete.
     pub older: u8,
     pub newest: u8,
@@ -90,6 +92,7 @@ impl Compactor {
             error_pending: false,
             external: NONE,
             published: false,
+            base_first: false,
             older: 0,
             newest: 0,
             doomed_segments: 0,
@@ -99,7 +102,8 @@ impl Compactor {
 
     pub fn encode(&self, out: &mut Bytes) {
         out.put(self.step as u8);
-        out.put(self.rounds << 5 | u8::from(self.published) | u8::from(self.error_pending) << 1);
+        let flags = [self.published, self.error_pending, self.base_first];
+        out.put(flags.into_iter().rev().fold(self.rounds << 2, |bits, flag| bits << 1 | u8::from(flag)));
         if self.step == Step::Idle {
             return;
         }
@@ -182,6 +186,11 @@ fn fold(config: &Config, s: &State, k: usize, emit: Emit) {
             if n.compactors[k].cursor.step == cursor::Step::End {
                 match c.step {
                     Step::Fold => n.compactors[k].step = Step::TakeUsageLock,
+                    Step::FoldUnderLock if config.rules.base_in_checkpoint && !is_base_in_checkpoint(&n, k) => {
+                        n.mark(reached::BASE_FIRST);
+                        n.compactors[k].base_first = true;
+                        n.compactors[k].step = Step::SealList;
+                    }
                     Step::FoldUnderLock => n.compactors[k].step = Step::ReadFile,
                     _ => folded_to_m(config, &mut n, k),
                 }
@@ -189,6 +198,12 @@ fn fold(config: &Config, s: &State, k: usize, emit: Emit) {
             emit(n, text);
         },
     );
+}
+
+fn is_base_in_checkpoint(s: &State, k: usize) -> bool {
+    let cursor = &s.compactors[k].cursor;
+    let checkpoint = &s.checkpoints[cursor.base as usize];
+    cursor.fold.newest_external() == checkpoint.fold.newest_external()
 }
 
 fn folded_to_m(config: &Config, n: &mut State, k: usize) {
@@ -317,6 +332,11 @@ fn publish(config: &Config, s: &State, k: usize, emit: Emit) {
 fn after_publishing(config: &Config, n: &mut State, k: usize) {
     let me = &mut n.compactors[k];
     match config.rules.order {
+        _ if me.base_first => {
+            me.base_first = false;
+            (me.doomed_segments, me.doomed_checkpoints, me.newest) = (0, 0, 0);
+            me.step = Step::ReadFile;
+        }
         Order::RenameLast if me.external != NONE => me.step = Step::Rename,
         Order::SealFirst if config.snapshot => {
             me.published = true;

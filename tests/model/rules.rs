@@ -84,6 +84,8 @@ pub struct Rules {
     // snapshot
     pub external_synced: bool,
     pub folded_synced_for_external: bool,
+    /// Instead of both: an external event builds only on those that a checkpoint holds.
+    pub base_in_checkpoint: bool,
     pub found_file_synced: bool,
     pub temps_removed_last: bool,
     pub fold_after_usage_lock: bool,
@@ -137,6 +139,7 @@ impl Rules {
             second_checkpoint_bounds: true,
             external_synced: true,
             folded_synced_for_external: true,
+            base_in_checkpoint: false,
             found_file_synced: true,
             temps_removed_last: true,
             fold_after_usage_lock: true,

@@ -14,40 +14,49 @@ fn rename_last(rules: &mut Rules) {
     rules.order = Order::RenameLast;
 }
 
-/// The order and the event that this model recommends: rename after the checkpoint; each external event
-/// carries the total of what stock processes did, so that none depends on an earlier one being there.
-fn recommended(rules: &mut Rules) {
+/// What the code does: the rename after the checkpoint, and an external event that builds only on those that a
+/// checkpoint holds, so that no segment has to be synced while others append to it.
+fn as_built(rules: &mut Rules) {
     rules.order = Order::RenameLast;
-    rules.external_carries_total = true;
+    rules.base_in_checkpoint = true;
+    rules.external_synced = false;
     rules.folded_synced_for_external = false;
     rules.external_appended_again = false;
 }
 
 #[test]
-fn the_recommended_order_and_event_hold_against_every_fault() {
-    let config = base().without(recommended);
+fn the_order_and_the_event_as_built_hold_against_every_fault() {
+    let config = base().without(as_built);
     let faults = Config { stock: 2, crashes: 1, ..config.clone() };
-    holds("recommended, death", &faults, &[EXTERNAL, CRASHED, TEMP_IS_EVIDENCE, DELETED]);
+    holds("as built, death", &faults, &[EXTERNAL, CRASHED, TEMP_IS_EVIDENCE, DELETED]);
     let faults = Config { power_losses: 1, crashes: 1, writers: vec![], ..config.clone() };
-    holds("recommended, death, loss", &faults, &[TEMP_IS_EVIDENCE, FILE_LOST, BAD_HEADER]);
+    holds("as built, death, loss", &faults, &[TEMP_IS_EVIDENCE, FILE_LOST, BAD_HEADER]);
     let faults = Config { damaged_frames: 1, crashes: 1, ..config.clone() };
-    holds("recommended, damaged frame, death", &faults, &[DAMAGED, CRASHED]);
+    holds("as built, damaged frame, death", &faults, &[DAMAGED, CRASHED]);
     let faults = Config { damaged_checkpoints: 1, crashes: 1, ..config.clone() };
-    holds("recommended, damaged checkpoint, death", &faults, &[DAMAGED, CRASHED]);
+    holds("as built, damaged checkpoint, death", &faults, &[DAMAGED, CRASHED]);
     let faults = Config { readers: 1, writers: vec![], ..config.clone() };
-    holds("recommended, view", &faults, &[VIEW_AGAIN, DELETED]);
+    holds("as built, view", &faults, &[VIEW_AGAIN, DELETED]);
     let faults = Config { compactors: 2, rounds: 1, lost_locks: 1, writers: vec![], ..config };
-    holds("recommended, 2 compactors, lock lost", &faults, &[EXTERNAL, LOCK_BUSY]);
+    holds("as built, 2 compactors, lock lost", &faults, &[EXTERNAL, LOCK_BUSY]);
 }
 
-/// Failed sync, death, loss: the next run cannot know that what it builds on is not on disk and never
-/// will be. An event that carries the total does not need it.
+/// After a death, or a failed sync, the next run cannot know whether what it would build on is on disk, and after a failed
+/// sync it never will be. What a checkpoint holds does not depend on that.
 #[test]
-fn an_event_that_builds_on_one_whose_sync_failed_must_carry_the_total() {
+fn an_external_event_builds_only_on_those_that_a_checkpoint_holds() {
     let config = Config { writers: vec![], failed_syncs: 1, crashes: 1, power_losses: 1, ..base() };
-    fails("differences, failed sync, death, loss", &config, "view has lost");
-    let total = config.without(recommended);
-    holds("recommended, failed sync, death, loss", &total, &[SYNC_FAILED, CRASHED, FILE_LOST]);
+    fails("synced instead, failed sync, death, loss", &config, "view has lost");
+    let as_built = config.without(as_built);
+    holds("as built, failed sync, death, loss", &as_built, &[SYNC_FAILED, CRASHED, FILE_LOST, BASE_FIRST]);
+    let broken = as_built.without(|r| r.base_in_checkpoint = false);
+    fails("on any, failed sync, death, loss", &broken, "view has lost");
+    let config = Config { power_losses: 1, crashes: 1, ..base() };
+    let broken = config.without(|r| {
+        self::as_built(r);
+        r.base_in_checkpoint = false;
+    });
+    fails("on any, death, loss", &broken, "view has lost");
 }
 
 /// A failed sync of an earlier run left the header of the segment behind that c5 appends to.
@@ -75,6 +84,7 @@ fn a_loss_changes_no_value() {
     let situations = [EXTERNAL, FILE_LOST, BAD_HEADER, FRAME_LOST];
     let config = Config { power_losses: 1, ..base() };
     holds("snapshot, loss", &config, &situations);
+    holds("as built, loss", &config.without(as_built), &situations);
 }
 
 #[test]
@@ -194,9 +204,9 @@ fn long_runs_with_a_snapshot() {
     }
     let config = Config { power_losses: 1, crashes: 1, ..base() };
     holds("rename last, death, loss, writer", &config.without(rename_last), &[TEMP_IS_EVIDENCE, MISSING, FILE_LOST]);
-    holds("recommended, death, loss, writer", &config.without(recommended), &[TEMP_IS_EVIDENCE, MISSING, FILE_LOST]);
+    holds("as built, death, loss, writer", &config.without(as_built), &[TEMP_IS_EVIDENCE, MISSING, FILE_LOST]);
     let config = Config { readers: 1, crashes: 1, stock: 2, writers: vec![], ..base() };
-    holds("recommended, view, death, 2 increments", &config.without(recommended), &[VIEW_AGAIN, CRASHED]);
+    holds("as built, view, death, 2 increments", &config.without(as_built), &[VIEW_AGAIN, CRASHED]);
     let config = Config { compactors: 2, rounds: 1, lost_locks: 1, ..base() };
     holds("2 compactors, lock lost, writer", &config, &[LOCK_BUSY, EXISTS]);
     let config = Config { readers: 1, refreshes: 2, rounds: 1, ..base() };

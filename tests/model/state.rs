@@ -178,7 +178,8 @@ pub mod reached {
     pub const REPEATED: u32 = 23;
     pub const NUMBER_LIMIT: u32 = 24;
     pub const LOSS: u32 = 25;
-    pub const NAMES: [&str; 26] = [
+    pub const BASE_FIRST: u32 = 26;
+    pub const NAMES: [&str; 27] = [
         "voided appends",
         "re-created below the floor",
         "refused by R2",
@@ -205,6 +206,7 @@ pub mod reached {
         "events appended again",
         "stopped at the highest number",
         "power losses",
+        "bases published first",
     ];
 }
 
