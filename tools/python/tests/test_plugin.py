@@ -355,6 +355,27 @@ assert u.load_usage()["old"]["use_count"] == 3
     assert home.load() == home.load(plugin=False) == before
 
 
+def test_a_count_that_went_up_at_another_time_than_now_is_as_it_was_set(home):
+    home.hermes("""
+past = "2020-01-02T03:04:05.000006+00:00"
+def used_then(record): record["use_count"], record["last_used_at"] = record["use_count"] + 2, past
+def used_now_and_viewed_then(record):
+    record["use_count"], record["last_used_at"] = record["use_count"] + 1, u._now_iso()
+    record["view_count"], record["last_viewed_at"] = record["view_count"] + 4, past
+u.bump_use("deploy"); u.bump_use("deploy"); u.bump_view("deploy")
+u._mutate("deploy", used_then)
+record = u.load_usage()["deploy"]
+assert (record["use_count"], record["last_used_at"], record["view_count"]) == (4, past, 1), record
+u._mutate("deploy", used_now_and_viewed_then)
+record = u.load_usage()["deploy"]
+assert (record["use_count"], record["view_count"], record["last_viewed_at"]) == (5, 5, past), record
+assert record["last_used_at"] > past
+""")
+    before = home.load()
+    home.compact()
+    assert home.load() == home.load(plugin=False) == before
+
+
 def test_saving_what_was_loaded_earlier_takes_nothing_from_others(home):
     home.hermes("""
 u.bump_use("deploy"); u.bump_use("review")
