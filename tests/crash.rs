@@ -275,6 +275,8 @@ enum Row {
     NothingHappened,
     /// In step 1.
     DamageSetAside,
+    /// In step 2: a checkpoint holds what the event is to build on.
+    BaseCheckpointed,
     /// Step 2: a temporary file that no event names.
     TemporaryUnused,
     /// Step 3: the newest external event names it.
@@ -338,7 +340,8 @@ impl Traces {
         if fs::read(profile.snapshot_path()).unwrap() != self.snapshot {
             return Row::Renamed;
         }
-        if *checkpoints.last().unwrap() > self.newest_checkpoint {
+        let published = checkpoints.iter().filter(|floor| **floor > self.newest_checkpoint).count();
+        if published > 1 {
             return Row::Checkpointed;
         }
         let fresh: Vec<PathBuf> =
@@ -353,6 +356,9 @@ impl Traces {
             };
         }
         assert!(fresh.is_empty(), "{fresh:?}");
+        if published > 0 {
+            return Row::BaseCheckpointed;
+        }
         if checkpoints.len() < self.checkpoints { Row::DamageSetAside } else { Row::NothingHappened }
     }
 }
@@ -406,6 +412,7 @@ fn every_row_of_the_table_of_compaction_is_a_place_to_die() {
     let all = [
         NothingHappened,
         DamageSetAside,
+        BaseCheckpointed,
         TemporaryUnused,
         EventNamesTemporary,
         Sealed,

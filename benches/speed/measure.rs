@@ -79,8 +79,6 @@ pub enum Target {
     PerSecond(f64),
     /// The same as the floor.
     Equal,
-    /// None: the row is there for the one before it.
-    None,
 }
 
 /// A line of the table.
@@ -125,7 +123,6 @@ impl Row {
             Target::Times(most) => self.ratio <= most,
             Target::Throughput(least) | Target::PerSecond(least) => self.ratio >= least,
             Target::Equal => self.ratio == 1.0,
-            Target::None => true,
         }
     }
 }

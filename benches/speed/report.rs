@@ -31,11 +31,7 @@ fn machine() -> String {
 }
 
 fn verdict(row: &Row) -> &'static str {
-    match row.target {
-        Target::None => "",
-        _ if row.is_hit() => "hit",
-        _ => "**missed**",
-    }
+    if row.is_hit() { "hit" } else { "**missed**" }
 }
 
 fn target(row: &Row) -> String {
@@ -44,7 +40,6 @@ fn target(row: &Row) -> String {
         Target::Throughput(least) => format!("at least {least} x"),
         Target::PerSecond(least) => format!("at least {} M/s", least / 1e6),
         Target::Equal => "equal".into(),
-        Target::None => "none".into(),
     }
 }
 

@@ -5,7 +5,7 @@
 //!
 //! | step | on disk afterwards | a crash here means |
 //! |---|---|---|
-//! | 1 set a damaged newest checkpoint aside, fold what is above the floor | the same log | nothing happened |
+//! | 1 set a damaged newest checkpoint aside, fold what is above the floor, sync what is sealed | the same log | nothing happened |
 //! | 2 take `.usage.json.lock`, read the file, its difference to the base; sync the file as found; write the new snapshot under a fresh name beside it, sync it and its folder | a temporary file | an unused temporary file |
 //! | 3 append `external {...}` | the event names the temporary file | the temporary file is still there: the proof that the file on disk descends from *before* |
 //! | 4 seal the live segment *m*, create the next | sealed *m*, empty *m+1* | the next run folds it |
@@ -188,6 +188,11 @@ impl<'a> Run<'a> {
         let mut view = View::load(self.profile.place(), self.profile.policy())?;
         let (floor, events) = (view.floor(), view.events());
         view.read_log()?;
+        let live = view.position().segment;
+        if live > floor.saturating_add(1) {
+            // Most of what step 5 syncs, before others have to wait for `.usage.json.lock`.
+            self.folder.sync_segments(floor.saturating_add(1), live.saturating_sub(1))?;
+        }
         let prepared = match self.prepare_snapshot(&mut view) {
             Err(e) if e.is_full_disk() => return Err(e),
             other => other,
