@@ -78,13 +78,7 @@ pub fn append(effort: Effort) -> Vec<Row> {
     vec![ours, machine]
 }
 
-fn beside_a_compactor(
-    effort: Effort,
-    home: &Home,
-    what: &str,
-    target: Target,
-    mut work: impl FnMut() -> Duration,
-) -> Row {
+fn beside_a_compactor(effort: Effort, home: &Home, what: &str, mut work: impl FnMut() -> Duration) -> Row {
     let (mut with, mut without) = (Vec::new(), Vec::new());
     let mut compactions = 0;
     for _ in 0..effort.pick(3, 50) {
