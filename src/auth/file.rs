@@ -12,20 +12,23 @@ use serde_json::{Map, Value, json};
 
 use crate::auth::{Auth, PROVIDER_STATE};
 use crate::budgets;
-use crate::error::{At, Result};
+use crate::error::{At, Error, Result};
 use crate::event::{AuthEvent, Fields, Status, StatusKind};
 use crate::lock::Lock;
 use crate::log::folder::Folder;
 use crate::sys::file::{self, Stat};
 use crate::sys::replace::{Like, replace};
-use crate::sys::{self, Moment};
+use crate::sys::{self, Moment, tree};
 use crate::view::auth::{AuthView, Credential};
-use crate::view::records::format_time;
+use crate::view::records::{format_time, parse_time};
 
 /// Mode of the file, whatever it was before: it holds secrets.
 const FILE_MODE: u32 = 0o600;
 /// Mode of the locks, as Hermes makes them, before the umask.
 const LOCK_MODE: u32 = 0o644;
+
+/// What a credential needs in a frame beside its texts, generously.
+const OVERHEAD_LEN: usize = 256;
 
 /// What an import did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,8 +66,16 @@ struct Found {
 }
 
 impl Found {
-    /// Not there is nothing; unreadable is an error, never nothing.
+    /// Not there is nothing; unreadable is an error, never nothing. What is no file is not read: it could be endless, and
+    /// must not be replaced.
     fn read(path: &Path) -> Result<Found> {
+        if tree::kind(path)?.is_some_and(|kind| kind != tree::Kind::File) {
+            return Err(Error::Invalid {
+                what: "file of credentials",
+                found: path.display().to_string(),
+                allowed: "a regular file, or the name of a new one",
+            });
+        }
         let bytes = match file::read(path) {
             Err(e) if e.is_not_found() => return Ok(Found::default()),
             other => other?,
@@ -120,10 +131,18 @@ impl Auth {
         file::stat(path)?; // a file that is not there is a mistake here
         let mut file = Found::read(&file::resolve(path)?)?;
         let mut imported = Imported::default();
-        let mut events = Vec::new();
+        let (mut events, mut statuses) = (Vec::new(), Vec::new());
+        let most_len = self.writer()?.max_payload_len()?;
         self.refresh()?;
         for (provider, credential, fields) in file.credentials() {
             let fields = self.view().declared(&provider, &credential, &fields);
+            if let Err(e) = check_fits(&provider, &credential, &fields, most_len) {
+                file.problems.push(e);
+                continue;
+            }
+            if let Some(status) = status_in(&fields) {
+                statuses.push((provider.clone(), credential.clone(), status));
+            }
             let known = self.view().credential(&provider, &credential);
             let has_current = known.is_some_and(|known| known.fields().has_secrets_of(&fields));
             let is_old = !has_current && known.is_some_and(|known| known.knows(&fields))
@@ -152,8 +171,17 @@ impl Auth {
             }
         }
         self.append_all(events)?;
+        self.append_all(statuses.into_iter().filter_map(|of| self.status_event(of)).collect())?;
         imported.problems = file.problems;
         Ok(imported)
+    }
+
+    /// What the file says of the use of a credential, unless it is about other secrets, or known.
+    fn status_event(&self, (provider, credential, status): (String, String, Status)) -> Option<AuthEvent> {
+        let known = self.view().credential(&provider, &credential)?;
+        let is_new = known.status() != Some(&status) && status_in(known.fields()).as_ref() == Some(&status);
+        let generation = known.generation();
+        is_new.then_some(AuthEvent::Status { provider, credential, generation, status })
     }
 
     /// Writes the credentials into an `auth.json` that Hermes reads, under Hermes's own locks, which are held only for
@@ -243,7 +271,10 @@ fn merge(view: &AuthView, object: &mut Map<String, Value>, exported: &mut Export
                 None => providers.get(provider),
                 Some(list) => list.as_array().into_iter().flatten().find(|entry| is_of(entry, id)),
             };
-            if there.and_then(|there| fields_of(provider, id, there)).is_some_and(|fields| !credential.knows(&fields)) {
+            if there
+                .and_then(|there| fields_of(provider, id, there))
+                .is_some_and(|fields| fields.has_secrets() && !credential.knows(&fields))
+            {
                 exported.unknown.push(format!("{provider} {id}"));
                 continue;
             }
@@ -286,6 +317,36 @@ fn is_of(entry: &Value, id: &str) -> bool {
     entry.get("id").and_then(Value::as_str) == Some(id)
 }
 
+/// Why a credential of the file cannot be in the log.
+fn check_fits(provider: &str, credential: &str, fields: &Fields, most_len: usize) -> std::result::Result<(), String> {
+    let left_out = |why: String| format!("{credential:.40?} of provider {provider:.40?} is left out: {why}");
+    let named = AuthEvent::Removed { provider: provider.to_owned(), credential: credential.to_owned() };
+    named.validate().map_err(|e| left_out(e.to_string()))?;
+    let most_len = most_len.saturating_sub(OVERHEAD_LEN + provider.len() + credential.len());
+    match fields.reveal().len() {
+        len if len > most_len => Err(left_out(format!("it has {len} bytes, and {most_len} fit into the log"))),
+        _ => Ok(()),
+    }
+}
+
+/// What `auth.json` says of the use of a credential, as [`entry_of`] writes it.
+fn status_in(fields: &Fields) -> Option<Status> {
+    let entry = fields.redacted();
+    let kind = match entry.get("last_status")?.as_str()? {
+        "ok" => StatusKind::Ok,
+        "exhausted" => StatusKind::Exhausted,
+        "dead" => StatusKind::LoginRequired,
+        _ => return None,
+    };
+    let reset_micros = match entry.get("last_error_reset_at") {
+        Some(Value::String(time)) => parse_time(time),
+        Some(seconds) => seconds.as_f64().map(|seconds| (seconds * 1e6) as i64),
+        None => None,
+    };
+    let message = entry.get("last_error_message").and_then(Value::as_str).map(str::to_owned);
+    Some(Status { kind, code: entry.get("last_error_code").and_then(Value::as_i64), reset_micros, message })
+}
+
 /// A credential as Hermes has it: its fields, and what is known of its use.
 fn entry_of(credential: &Credential, id: &str) -> Value {
     let mut entry: Map<String, Value> = serde_json::from_str(credential.fields().reveal()).unwrap_or_default();
@@ -293,6 +354,7 @@ fn entry_of(credential: &Credential, id: &str) -> Value {
         entry.insert("id".into(), id.into());
     }
     match credential.status() {
+        Some(status) if status_in(credential.fields()).as_ref() == Some(status) => {} // to the letter
         Some(Status { kind, code, reset_micros, message }) => {
             let word = if *kind == StatusKind::LoginRequired { "dead" } else { kind.as_str() };
             entry.insert("last_status".into(), word.into());

@@ -194,15 +194,19 @@ impl Auth {
     }
 
     /// The same for several, each on its own, with one sync.
+    fn writer(&mut self) -> Result<&mut Writer> {
+        Ok(match &mut self.writer {
+            Some(writer) => writer,
+            // A forked child appends, and claims, in its own name.
+            none => none.insert(self.profile.writer(Origin { process: crate::process_id(), ..self.origin.clone() })?),
+        })
+    }
+
     fn append_all(&mut self, events: Vec<AuthEvent>) -> Result<()> {
         if events.is_empty() {
             return Ok(());
         }
-        let writer = match &mut self.writer {
-            Some(writer) => writer,
-            // A forked child appends, and claims, in its own name.
-            none => none.insert(self.profile.writer(Origin { process: crate::process_id(), ..self.origin.clone() })?),
-        };
+        let writer = self.writer()?;
         let events: Vec<Event<'_>> = events.into_iter().map(|event| Event::Auth(Box::new(event))).collect();
         let batches: Vec<&[Event<'_>]> = events.chunks(1).collect();
         let positions = writer.append_batches(&batches, Durability::Disk)?;

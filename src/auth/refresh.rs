@@ -168,12 +168,15 @@ impl Auth {
                 Begun::Won(mut ticket) => {
                     let answer = exchange(&ticket.fields);
                     ticket.answered();
+                    let answer = answer.and_then(|fields| if fields.is_blank() { Err(blank()) } else { Ok(fields) });
                     match answer {
                         Ok(fields) => ticket.commit(&fields)?,
                         Err(failure) => {
                             let error = ticket.error(&failure);
                             ticket.fail(failure)?;
-                            return Err(error);
+                            // Whose lease had run out is told of tokens that are gone.
+                            let is_newer = self.known(provider, credential)?.generation() > generation;
+                            return if is_newer { self.current(provider, credential, false) } else { Err(error) };
                         }
                     };
                     return self.current(provider, credential, true);
@@ -272,6 +275,10 @@ impl Ticket<'_> {
             }
         }
     }
+}
+
+fn blank() -> RefreshFailure {
+    RefreshFailure::Failed("the exchange gave no fields".into())
 }
 
 fn refused(provider: &str, credential: &str, known: &Credential) -> Error {

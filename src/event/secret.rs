@@ -139,18 +139,22 @@ impl Fields {
         }
     }
 
-    /// The object with [`REDACTED`] in the place of each secret.
+    /// The object with [`REDACTED`] in the place of each secret, also where one stands inside another text.
     #[must_use]
     pub fn redacted(&self) -> Map<String, Value> {
         let mut object = self.object();
+        let secrets = self.secret_texts();
         self.redact(&mut object.0);
+        object.0.values_mut().for_each(|value| redact_echoes(value, &secrets));
         std::mem::take(&mut object.0)
     }
 
-    /// The fields with others set over them, as a token endpoint's answer is: what it leaves out stays.
+    /// The fields with others set over them, as a token endpoint's answer is: what it leaves out stays, and a secret that
+    /// is `null` in it is left out.
     #[must_use]
     pub fn with(&self, others: &Fields) -> Fields {
         let (mut object, mut others_object) = (self.object(), others.object());
+        others_object.0.retain(|name, value| !(value.is_null() && (self.is_secret(name) || others.is_secret(name))));
         object.0.append(&mut others_object.0);
         Fields::new(std::mem::take(&mut object.0), self.declaring(&others.declared).declared)
     }
@@ -183,6 +187,12 @@ impl Fields {
         short
     }
 
+    /// Whether nothing would come of [`with`](Self::with) these: no field but secrets that are `null`.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        self.object().0.iter().all(|(name, value)| value.is_null() && self.is_secret(name))
+    }
+
     /// Whether there is a secret in it.
     #[must_use]
     pub fn has_secrets(&self) -> bool {
@@ -194,13 +204,17 @@ impl Fields {
     /// Takes each secret of this credential out of a text for people, such as an error that a server sent.
     #[must_use]
     pub fn redact_text(&self, text: &str) -> String {
+        clean_of(&self.secret_texts(), text)
+    }
+
+    /// The secrets as they could stand in a text, the longest first: one may be a part of another.
+    fn secret_texts(&self) -> Vec<Secret> {
         let mut secrets = Vec::new();
         self.each_secret(&mut self.object().0, &mut |_, value| texts(value, &mut secrets));
         // Shorter ones are no secrets, and would take words out of any text.
         secrets.retain(|secret| secret.reveal().len() >= 4);
-        // The longest first: one may be a part of another.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.reveal().len()));
-        secrets.iter().fold(text.to_owned(), |clean, secret| clean.replace(secret.reveal(), REDACTED))
+        secrets
     }
 
     fn object(&self) -> Wiped {
@@ -234,10 +248,35 @@ impl Fields {
     }
 }
 
-/// What a secret could stand as in a text.
+fn clean_of(secrets: &[Secret], text: &str) -> String {
+    secrets.iter().fold(text.to_owned(), |clean, secret| clean.replace(secret.reveal(), REDACTED))
+}
+
+/// Takes secrets out of the texts of a value that is none itself.
+fn redact_echoes(value: &mut Value, secrets: &[Secret]) {
+    match value {
+        Value::String(text) => {
+            let clean = clean_of(secrets, text);
+            text.zeroize();
+            *text = clean;
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| redact_echoes(value, secrets)),
+        Value::Object(object) => object.values_mut().for_each(|value| redact_echoes(value, secrets)),
+        _ => {}
+    }
+}
+
+/// What a secret could stand as in a text, also as JSON spells it.
 fn texts(value: &Value, found: &mut Vec<Secret>) {
     match value {
-        Value::String(text) => found.push(Secret::new(text.clone())),
+        Value::String(text) => {
+            found.push(Secret::new(text.clone()));
+            let mut spelled = value.to_string();
+            if spelled.len() > text.len() + 2 {
+                found.push(Secret::new(spelled.get(1..spelled.len() - 1).unwrap_or_default().to_owned()));
+            }
+            spelled.zeroize();
+        }
         Value::Number(number) => found.push(Secret::new(number.to_string())),
         Value::Array(values) => values.iter().for_each(|value| texts(value, found)),
         Value::Object(object) => object.values().for_each(|value| texts(value, found)),
@@ -341,6 +380,10 @@ mod tests {
         let old = fields(r#"{"access_token": "A", "refresh_token": "R", "label": "x"}"#);
         let new = old.with(&fields(r#"{"access_token": "B"}"#));
         assert_eq!(new.reveal(), r#"{"access_token":"B","label":"x","refresh_token":"R"}"#);
+        let new = old.with(&fields(r#"{"access_token": "B", "refresh_token": null, "label": null}"#));
+        assert_eq!(new.reveal(), r#"{"access_token":"B","label":null,"refresh_token":"R"}"#);
+        assert!(fields(r#"{"access_token": null}"#).is_blank() && fields("{}").is_blank());
+        assert!(!fields(r#"{"label": null}"#).is_blank() && !old.is_blank());
         assert!(!new.has_secrets_of(&old));
         assert!(old.has_secrets_of(&old.with(&fields(r#"{"label": "y", "count": 3}"#))));
         assert!(!fields(r#"{"kind": "a"}"#).has_secrets_of(&fields(r#"{"kind": "b"}"#)));
@@ -359,6 +402,14 @@ mod tests {
     fn a_secret_that_is_a_part_of_another_leaves_no_rest_of_it() {
         let fields = fields(r#"{"api_key": "abcd", "token": "abcdefgh", "password": 123456}"#);
         assert_eq!(fields.redact_text("abcdefgh abcd 123456"), "[redacted] [redacted] [redacted]");
+    }
+
+    #[test]
+    fn a_secret_that_stands_in_another_text_is_redacted_there() {
+        let fields = fields(r#"{"api_key": "se\"cret", "headers": {"Authorization": ["Bearer se\"cret"]}, "n": 1}"#);
+        let shown = serde_json::to_string(&fields).unwrap();
+        assert_eq!(shown, r#"{"api_key":"[redacted]","headers":{"Authorization":["Bearer [redacted]"]},"n":1}"#);
+        assert_eq!(fields.redact_text(r#"got {"k": "se\"cret"}"#), r#"got {"k": "[redacted]"}"#);
     }
 
     #[test]

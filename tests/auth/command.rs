@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -91,6 +92,68 @@ fn a_command_that_fails_passes_its_exit_code_on_and_leaves_the_tokens() {
     assert!(on(&home, &["auth", "status", "nous"]).1.contains("login_required"));
     set(&home, "main", r#"{"access_token": "login", "refresh_token": "r9"}"#);
     assert_eq!(refresh("echo '{\"access_token\": \"x\"}'").0, 0);
+}
+
+#[test]
+fn no_token_is_lost_to_what_an_answer_says_beside_it() {
+    let home = Home::new(CAPACITY);
+    let declared = ["auth", "set", "nous", "main", "--secret", "cookie", "-"];
+    let text = r#"{"access_token": "a1", "refresh_token": "r1", "cookie": "c1"}"#;
+    assert!(run_with(&mut program(home.path(), &declared), text).status.success());
+    let refresh = |answer: &str, then: &str| {
+        let script = format!("echo '{answer}'; {then}");
+        on(&home, &["auth", "refresh", "nous", "main", "--", "sh", "-c", &script])
+    };
+    let token = |field| on(&home, &["auth", "show", "nous", "main", "--reveal", field]).1;
+    // What it leaves out with a null stays.
+    assert_eq!(refresh(r#"{"access_token": "a2", "refresh_token": null}"#, "true").0, 0);
+    assert_eq!((token("access_token"), token("refresh_token")), ("a2\n".into(), "r1\n".into()));
+    assert_eq!(refresh(r#"{"access_token": null, "refresh_token": null}"#, "true").0, 4);
+    assert_eq!(token("access_token"), "a2\n");
+    // An error that is none, and one that came with new tokens.
+    for (n, error) in [r#""""#, "false", "0", "null", r#""slow_down""#].into_iter().enumerate() {
+        let answer = format!(r#"{{"access_token": "b{n}", "refresh_token": "s{n}", "error": {error}}}"#);
+        let (exit, _, message) = refresh(&answer, "true");
+        assert_eq!((exit, token("refresh_token")), (0, format!("s{n}\n")), "{error}: {message}");
+    }
+    // With the tokens of before it is an error.
+    assert_eq!(refresh(r#"{"access_token": "b4", "error": "server_error"}"#, "true").0, 4);
+    // A declared secret is one.
+    assert_eq!(refresh(r#"{"cookie": "c2"}"#, "exit 3").0, 3);
+    assert_eq!(token("cookie"), "c2\n");
+    // What the command has left running keeps nobody.
+    let start = Instant::now();
+    assert_eq!(refresh(r#"{"access_token": "last"}"#, "sleep 20 2>/dev/null &").0, 0);
+    assert_eq!(token("access_token"), "last\n");
+    assert!(start.elapsed() < Duration::from_secs(15), "waited for what the command had left");
+}
+
+#[test]
+fn a_refusal_that_comes_after_somebody_elses_tokens_is_not_about_them() {
+    let home = Home::new(CAPACITY);
+    set(&home, "main", r#"{"access_token": "a1", "refresh_token": "r1"}"#);
+    let file = |name: &str| home.path().join(name);
+    let (asked, done) = (file("asked"), file("done"));
+    let script = format!(
+        "touch {}; while [ ! -e {} ]; do sleep 0.05; done; echo '{{\"error\": \"invalid_grant\"}}'",
+        asked.display(),
+        done.display()
+    );
+    let late = ["auth", "refresh", "nous", "main", "--lease", "1s", "--", "sh", "-c", &script];
+    let late = program(home.path(), &late).spawn().unwrap();
+    let start = Instant::now();
+    while !asked.exists() {
+        assert!(start.elapsed() < HANG);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Waits until the lease has run out.
+    let answer = "echo '{\"access_token\": \"a2\", \"refresh_token\": \"r2\"}'";
+    assert_eq!(on(&home, &["auth", "refresh", "nous", "main", "--generation", "1", "--", "sh", "-c", answer]).0, 0);
+    std::fs::write(&done, "").unwrap();
+    let late = late.wait_with_output().unwrap();
+    let (shown, message) = (String::from_utf8(late.stdout).unwrap(), String::from_utf8(late.stderr).unwrap());
+    assert!(late.status.success() && shown.contains("generation     2"), "{shown}{message}");
+    assert!(!message.contains("log in"), "{message}");
 }
 
 #[test]

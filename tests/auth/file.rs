@@ -252,6 +252,71 @@ fn an_export_whose_calls_fail_leaves_the_old_file_or_the_new_one_whole() {
 }
 
 #[test]
+fn what_is_no_file_is_neither_read_nor_replaced() {
+    let home = Home::new(CAPACITY);
+    let mut auth = auth(&home.profile);
+    auth.set("nous", "main", fields(r#"{"access_token": "a"}"#)).unwrap();
+    let fifo = home.path().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let link = home.path().join("zero");
+    symlink("/dev/zero", &link).unwrap();
+    for path in [&fifo, &link, home.path()] {
+        for outcome in [auth.export(path).map(drop), auth.import(path).map(drop)] {
+            let error = outcome.unwrap_err().to_string();
+            assert!(error.contains("a regular file"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn one_credential_that_does_not_fit_costs_no_other() {
+    let home = Home::new(CAPACITY);
+    let path = home.path().join("auth.json");
+    let entry = |id: &str, token: &str| json!({"id": id, "access_token": token});
+    let pool = [entry("good", "a"), entry("large", &"x".repeat(1 << 20)), entry(&"n".repeat(2000), "b")];
+    write(
+        &path,
+        &json!({"providers": {"": {"access_token": "c"}, "nous": {"access_token": "d"}}, "credential_pool": {"p": pool}}),
+    );
+    let mut auth = auth(&home.profile);
+    let imported = auth.import(&path).unwrap();
+    assert_eq!((imported.new, imported.problems.len()), (2, 3), "{imported:?}");
+    assert!(imported.problems.iter().all(|problem| problem.contains("left out")), "{imported:?}");
+}
+
+#[test]
+fn what_hermes_has_seen_of_a_credential_is_its_status() {
+    let home = Home::new(CAPACITY);
+    let path = home.path().join("auth.json");
+    let dead = json!({"id": "dead", "access_token": "a", "last_status": "dead", "last_error_code": 401});
+    let used_up = json!({"id": "used", "access_token": "b", "last_status": "exhausted", "last_error_code": 429,
+        "last_error_reset_at": "2026-01-01T00:00:00+00:00", "last_error_message": "b is over"});
+    write(&path, &json!({"providers": {}, "credential_pool": {"p": [dead, used_up]}}));
+    let mut auth = auth(&home.profile);
+    for round in 0..2 {
+        auth.import(&path).unwrap();
+        let status = |id| auth.view().credential("p", id).unwrap().status().unwrap().clone();
+        assert_eq!((status("dead").kind, status("dead").code), (StatusKind::LoginRequired, Some(401)), "{round}");
+        let expected = (StatusKind::Exhausted, Some(1_767_225_600_000_000));
+        assert_eq!((status("used").kind, status("used").reset_micros), expected, "{round}");
+    }
+    let before = read(&path)["credential_pool"].clone();
+    auth.export(&path).unwrap();
+    assert_eq!(read(&path)["credential_pool"], before, "to the letter");
+}
+
+#[test]
+fn a_credential_without_secrets_is_written_again_and_again() {
+    let home = Home::new(CAPACITY);
+    let path = home.path().join("auth.json");
+    let mut auth = auth(&home.profile);
+    auth.set("nous", "main", fields(r#"{"a": 1}"#)).unwrap();
+    for _ in 0..2 {
+        assert_eq!(auth.export(&path).unwrap().unknown, Vec::<String>::new());
+    }
+}
+
+#[test]
 fn a_damaged_file_is_kept_and_read_as_far_as_it_can_be() {
     let whole = serde_json::to_string_pretty(&stored()).unwrap();
     let pool_end = whole.find("\"providers\"").unwrap();

@@ -29,11 +29,48 @@ pub(super) fn decode(bytes: &[u8]) -> (Map<String, Value>, Vec<String>) {
         // Only the place: what else serde_json says could repeat a piece of a value.
         Err(e) => problems.push(format!("not quite JSON from line {}, column {}", e.line(), e.column())),
     }
+    // What Python's `json` writes and reads beyond JSON costs only itself.
+    let text = plain(&text);
     let object = match serde_json::from_str(&closed(&text)) {
         Ok(Value::Object(object)) => object,
         _ => Map::new(),
     };
     (object, problems)
+}
+
+/// The text with `null` for what is no number, and U+FFFD for half a surrogate pair.
+fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let (mut rest, mut is_inside) = (text, false);
+    while let Some(next) = rest.chars().next() {
+        let (piece, len) = match next {
+            '\\' if is_inside => escape(rest),
+            '"' => {
+                is_inside = !is_inside;
+                (None, 1)
+            }
+            'N' | 'I' | '-' if !is_inside => {
+                let word = ["NaN", "-Infinity", "Infinity"].into_iter().find(|word| rest.starts_with(word));
+                word.map_or((None, 1), |word| (Some("null"), word.len()))
+            }
+            other => (None, other.len_utf8()),
+        };
+        let (old, after) = rest.split_at_checked(len).unwrap_or((rest, ""));
+        plain.push_str(piece.unwrap_or(old));
+        rest = after;
+    }
+    plain
+}
+
+/// What stands for an escape, if it is half a surrogate pair, and its length.
+fn escape(text: &str) -> (Option<&'static str>, usize) {
+    let half = |text: &str| u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok();
+    match (half(text), text.get(6..).and_then(half)) {
+        (Some(0xD800..0xDC00), Some(0xDC00..0xE000)) => (None, 12),
+        (Some(0xD800..0xE000), _) => (Some("\u{fffd}"), 6),
+        (Some(_), _) => (None, 6),
+        (None, _) => (None, 1 + text.chars().nth(1).map_or(0, char::len_utf8)),
+    }
 }
 
 /// The text up to the last entry that is whole, with what is open then closed.
@@ -154,6 +191,15 @@ mod tests {
             assert!(len >= most || len == 2, "less of more: {cut}");
             most = most.max(len);
         }
+    }
+
+    #[test]
+    fn what_python_reads_beyond_json_costs_only_itself() {
+        let text = r#"{"a": {"n": NaN, "m": [-Infinity, Infinity, -1]}, "b": "\ud800 NaN \\ud800 \ud83d\ude00 \" -Infinity", "c": 1}"#;
+        let (object, problems) = decode(text.as_bytes());
+        let expected = serde_json::json!({"a": {"n": null, "m": [null, null, -1]},
+            "b": "\u{fffd} NaN \\ud800 \u{1f600} \" -Infinity", "c": 1});
+        assert_eq!((Value::Object(object), problems.len()), (expected, 1));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -35,6 +36,8 @@ access_denied (RFC 6749), the server has refused the tokens, and nobody tries ag
 /// Errors of a token endpoint that no second try helps against.
 const REFUSALS: [&str; 5] =
     ["invalid_grant", "invalid_token", "access_denied", "unauthorized_client", "refresh_token_reused"];
+/// For what a command that has ended printed last.
+const AFTER_THE_END: Duration = Duration::from_millis(200);
 /// More than this is not an answer of a token endpoint.
 const MOST_ANSWER_LEN: u64 = 1 << 20;
 
@@ -69,12 +72,14 @@ pub(crate) fn run(auth: &mut Auth, args: &Args, out: &mut Output) -> Result<Exit
     match refreshed {
         Err(error) if code.is_none() => return Err(error.into()),
         Err(error) => out.error(&error.to_string(), Exit::Failed),
-        Ok(_) => {
+        Ok(refreshed) => {
             if let Some(known) = auth.view().credential(provider, id) {
                 show::show(provider, id, known, out)?;
             }
-            if code.is_some() {
+            if code.is_some() && refreshed.is_own {
                 out.warning("the command failed, but tokens had come back: what it printed was taken over");
+            } else if code.is_some() {
+                out.warning("the command failed, but another process has refreshed the tokens meanwhile");
             }
         }
     }
@@ -92,36 +97,55 @@ fn exchange(command: &[OsString], fields: &Fields, code: &mut Option<i32>) -> Re
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|e| failed(&format!("cannot run {}: {e}", program.to_string_lossy())))?;
-    let (input, output) = (child.stdin.take(), child.stdout.take());
-    let mut answer = Zeroizing::new(Vec::with_capacity(1 << 16)); // growing would leave pieces behind
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            // A command that does not read its input is fine.
-            input.map(|mut input| input.write_all(fields.reveal().as_bytes()))
-        });
-        output.map(|output| output.take(MOST_ANSWER_LEN).read_to_end(&mut answer))
-    });
+    let input = fields.clone();
+    // A command that does not read its input is fine.
+    let stdin = child.stdin.take();
+    std::thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(input.reveal().as_bytes())));
+    let printed = child.stdout.take().map(read_apart);
     let status = child.wait().map_err(|e| failed(&format!("cannot wait for the command: {e}")))?;
-    let answer = std::str::from_utf8(&answer).ok().map(|text| Fields::parse(text, Vec::new()));
+    let mut answer = Zeroizing::new(Vec::with_capacity(1 << 16)); // growing would leave pieces behind
+    // It has ended; what it may have left running has its output still, and is not waited for.
+    while let Some(piece) = printed.as_ref().and_then(|printed| printed.recv_timeout(AFTER_THE_END).ok()) {
+        answer.extend_from_slice(&piece);
+    }
+    let answer = std::str::from_utf8(&answer).ok().map(|text| Fields::parse(text, fields.declared().to_vec()));
     let error = answer.as_ref().and_then(|fields| error_in(fields.as_ref().ok()?));
     if !status.success() {
         *code = Some(exit::passed_on(status));
     }
     match (error, answer) {
-        // A token that came back is never dropped, whatever the command did after that.
+        // A token that came back is never dropped, whatever else the command did.
         (None, Some(Ok(answer))) if answer.has_secrets() => Ok(answer),
+        (Some(_), Some(Ok(answer))) if !fields.with(&answer).has_secrets_of(fields) => Ok(answer),
         (Some((word, text)), _) if REFUSALS.contains(&word.as_str()) => Err(RefreshFailure::Refused(text)),
         (Some((_, text)), _) => Err(RefreshFailure::Failed(text)),
         (None, _) if !status.success() => Err(failed(&format!("the command ended with {status}"))),
-        (None, Some(Ok(answer))) if !answer.redacted().is_empty() => Ok(answer),
+        (None, Some(Ok(answer))) if !answer.is_blank() => Ok(answer),
         _ => Err(failed("the command printed no JSON object with fields")),
     }
+}
+
+/// What is read comes in pieces, so that reading can be given up.
+fn read_apart(output: impl Read + Send + 'static) -> Receiver<Zeroizing<Vec<u8>>> {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut output = output.take(MOST_ANSWER_LEN);
+        let mut piece = Zeroizing::new(vec![0; 1 << 16]);
+        while let Ok(len @ 1..) = output.read(&mut piece) {
+            let read = Zeroizing::new(piece.get(..len).unwrap_or_default().to_vec());
+            if sender.send(read).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
 }
 
 /// The error in an answer: its word, and a text for people.
 fn error_in(answer: &Fields) -> Option<(String, String)> {
     let shown: Map<String, Value> = answer.redacted();
-    let error = shown.get("error").filter(|error| !error.is_null())?;
+    let is_none = |error: &Value| matches!(error, Value::Null | Value::Bool(false)) || *error == "" || *error == 0;
+    let error = shown.get("error").filter(|error| !is_none(error))?;
     let word = error.as_str().or_else(|| error.get("code").and_then(Value::as_str)).unwrap_or("error").to_owned();
     let text = shown.get("error_description").or_else(|| error.get("message")).and_then(Value::as_str);
     let text = text.map_or(word.clone(), |text| format!("{word}: {}", answer.redact_text(text)));
