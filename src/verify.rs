@@ -174,6 +174,14 @@ fn verify_once(profile: &Profile, progress: &mut impl FnMut(Position)) -> Result
         });
         ended.map(|ended| ended == Ended::AtEnd)
     };
+    // What is kept for followers, in no order with the rest: the checkpoint has what is wrong with it already.
+    let mut retained = State::default();
+    if let Some((mut kept, oldest)) = follow::reader(profile, None)?
+        && oldest.segment <= start.floor
+        && !read_until(start.floor, &mut kept, &mut retained, &mut found)?
+    {
+        return Ok(None);
+    }
     if let Some(newest) = compared {
         if !read_until(covered, &mut reader, &mut state, &mut found)? {
             return Ok(None);
@@ -183,8 +191,8 @@ fn verify_once(profile: &Profile, progress: &mut impl FnMut(Position)) -> Result
     if !read_until(u64::MAX, &mut reader, &mut state, &mut found)? {
         return Ok(None);
     }
-    found.frames = state.frames().saturating_sub(frames);
-    found.events = state.events().saturating_sub(events);
+    found.frames = state.frames().saturating_sub(frames).saturating_add(retained.frames());
+    found.events = state.events().saturating_sub(events).saturating_add(retained.events());
     found.carried = state.carried();
     found.position = reader.position();
     Ok(Some(found))

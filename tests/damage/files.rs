@@ -26,6 +26,19 @@ fn missing(segment: u64) -> Gap {
 }
 
 #[test]
+fn damage_in_a_segment_that_is_kept_for_followers_is_found() {
+    let home = segments(3);
+    home.profile.compact(&Default::default()).unwrap();
+    let before = home.profile.verify(|_| {}).unwrap();
+    assert!(before.is_sound() && before.events > 3, "{before:?}");
+    let mut bytes = fs::read(home.segment_path(1)).unwrap();
+    bytes[80] ^= 1;
+    fs::write(home.segment_path(1), bytes).unwrap();
+    let after = home.profile.verify(|_| {}).unwrap();
+    assert_eq!((after.gaps.len(), after.gaps[0].position.segment, after.events + 1), (1, 1, before.events));
+}
+
+#[test]
 fn missing_segment_is_a_gap_of_unknown_size() {
     for lost in [vec![1], vec![2], vec![3], vec![1, 2, 3], vec![2, 3], vec![1, 3]] {
         let home = segments(4);
