@@ -166,7 +166,9 @@ pub enum Error {
 
     /// What stood at the position is in a checkpoint now (or belongs to another log), and no longer read event by event.
     /// To go on without a hole: open a [`View`](crate::View), which has the sums, and follow from its position.
-    #[error("position {position} was compacted away; the oldest that can be read is {oldest}, and `show` has the sums")]
+    #[error(
+        "position {position} is not in the log, or not any more: the oldest that can be read is {oldest}, and `show` has the sums"
+    )]
     PositionCompacted {
         /// The position that was asked for.
         position: Position,
@@ -257,10 +259,23 @@ impl Error {
         self.io().is_some_and(|e| matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
     }
 
+    /// Whether it may pass without anybody doing something about it: a full disk, a limit on files' sizes, no
+    /// file descriptors, no memory.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        let is_short = |code| matches!(code, libc::EFBIG | libc::EMFILE | libc::ENFILE | libc::ENOMEM);
+        self.is_full_disk() || self.io().and_then(io::Error::raw_os_error).is_some_and(is_short)
+    }
+
     /// Whether the cause, however deep, is "no such file or folder".
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.io().is_some_and(|e| e.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Whether the system does not allow it.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        self.io().is_some_and(|e| e.kind() == io::ErrorKind::PermissionDenied)
     }
 
     /// Whether a name was already taken.

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::log::Position;
-use crate::sys::file::{self, File};
-use crate::sys::fresh_suffix;
+use crate::sys::file;
+use crate::sys::replace::{Like, replace};
 
 /// A file that holds one position.
 #[derive(Debug)]
@@ -18,8 +18,9 @@ impl Cursor {
         Cursor { path: path.to_owned() }
     }
 
-    /// The saved position. A file that holds none is an error: to begin anew would repeat everything.
+    /// The saved position. What a consumer that was killed while it saved has left is removed. A file that holds none is an error: to begin anew would repeat everything.
     pub(crate) fn load(&self) -> Result<Option<Position>> {
+        file::remove(&temporary(&file::resolve(&self.path)?))?;
         let bytes = match file::read(&self.path) {
             Err(e) if e.is_not_found() => return Ok(None),
             other => other?,
@@ -34,17 +35,16 @@ impl Cursor {
 
     /// Replaces the file; who is killed here finds the old position or the new one.
     pub(crate) fn save(&self, position: Position) -> Result<()> {
-        let mut name = self.path.clone().into_os_string();
-        name.push(format!(".{}", fresh_suffix()));
-        let new = PathBuf::from(name);
-        let written = File::create_new(&new, file::FILE_MODE).and_then(|file| {
-            file.write_all(format!("{position}\n").as_bytes())?;
-            file.sync_data()?;
-            file::rename(&new, &self.path)
-        });
-        if written.is_err() {
-            let _ = file::remove(&new);
-        }
-        written
+        let target = file::resolve(&self.path)?;
+        let old = file::stat_if_there(&target)?;
+        let like = Like { old: old.as_ref(), new_mode: file::FILE_MODE, mode: None };
+        replace(&target, &temporary(&target), format!("{position}\n").as_bytes(), like)
     }
+}
+
+/// One name for all: a cursor has one consumer.
+fn temporary(target: &Path) -> PathBuf {
+    let mut name = target.as_os_str().to_owned();
+    name.push(".new");
+    PathBuf::from(name)
 }

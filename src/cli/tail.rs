@@ -70,7 +70,13 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut Output) -> Result<Exit
     if let Some(path) = &args.cursor_file {
         let cursor = Cursor::at(path);
         let start = cursor.load()?.map_or(start, Start::At);
-        tail.follow(profile.follow(start)?, Some(&cursor), args.follow)?;
+        let follower = profile.follow(start).map_err(|e| match e {
+            Error::PositionCompacted { .. } => {
+                Failure::failed(format!("{e}; to go on from there, remove {}", path.display()))
+            }
+            other => other.into(),
+        })?;
+        tail.follow(follower, Some(&cursor), args.follow)?;
     } else if args.follow {
         tail.follow(profile.follow(start)?, None, true)?;
     } else {

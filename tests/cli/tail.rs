@@ -1,5 +1,6 @@
 //! `tail` and `verify`: events and gaps in order.
 
+use std::os::unix::fs::PermissionsExt;
 use std::sync::mpsc::RecvTimeoutError;
 
 use hermes_log::{CompactOptions, Durability, Event, Origin};
@@ -150,7 +151,11 @@ fn a_position_that_cannot_be_read_says_so() {
         home.compact();
     }
     let ran = on(&home, &["tail", "--from", "1:64"]).exits(FAILED);
-    assert!(ran.stderr.contains("compacted away"), "{ran:?}");
+    assert!(ran.stderr.contains("not in the log, or not any more"), "{ran:?}");
+    let cursor = home.path().join("cursor");
+    std::fs::write(&cursor, "1:64\n").unwrap();
+    let ran = on(&home, &["tail", "--cursor-file", cursor.to_str().unwrap()]).exits(FAILED);
+    assert!(ran.stderr.contains("to go on from there, remove"), "{ran:?}");
     for wrong in ["1", "1:", "a:b", "-1:64", ""] {
         on(&home, &["tail", &format!("--from={wrong}")]).exits(USAGE);
     }
@@ -180,6 +185,31 @@ fn a_follower_sees_what_comes_and_each_compaction() {
         compaction |= line["compaction"]["floor"] == 1;
         afterwards |= line["event"]["skill"] == "afterwards";
     }
+}
+
+#[test]
+fn a_consumer_that_is_killed_goes_on_behind_the_last_batch_that_it_had_printed_before() {
+    let home = Home::new(CAPACITY);
+    let target = home.path().join("target");
+    std::fs::write(&target, "1:64\n").unwrap();
+    std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o664)).unwrap();
+    let cursor = home.path().join("cursor");
+    std::os::unix::fs::symlink(&target, &cursor).unwrap();
+    std::fs::write(home.path().join("target.new"), "left by one that was killed").unwrap();
+    let words = ["tail", "--cursor-file", cursor.to_str().unwrap()];
+    let tail = Running::start(of(home.path(), &[&words[..], &["--follow"]].concat()));
+    for skill in ["a", "b", "c"] {
+        home.used(skill);
+        assert_eq!(tail.next()["event"]["skill"], skill);
+    }
+    drop(tail); // kills it
+    let again: Vec<Value> = on(&home, &[&words[..], &["--json"]].concat()).exits(DONE).json_lines();
+    assert!(again.iter().all(|line| line["event"]["skill"] == "c") && again.len() <= 1, "{again:?}");
+    assert!(on(&home, &words).exits(DONE).stdout.is_empty());
+    let names = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(names.filter(|name| name != "event-log").count(), 2, "the link and its target");
+    assert!(cursor.is_symlink());
+    assert_eq!(target.metadata().unwrap().permissions().mode() & 0o777, 0o664);
 }
 
 #[test]
