@@ -42,11 +42,29 @@ impl Profile {
     /// # Errors
     /// [`Error::NoHome`] if neither `HERMES_HOME` nor `HOME` is set.
     pub fn from_env() -> Result<Profile> {
-        // Hermes strips white space, and takes nothing but white space for unset.
-        let set = std::env::var("HERMES_HOME").map(|home| home.trim().to_owned()).ok().filter(|home| !home.is_empty());
-        match set {
+        match home_of_env() {
             Some(home) => Ok(Profile::at(home)),
             None => default_root().map(Profile::at),
+        }
+    }
+
+    /// The profile that the `hermes` command works on: that of [`from_env`](Self::from_env), but if `HERMES_HOME` is not
+    /// set, the one that `~/.hermes/active_profile` names, if it is there.
+    ///
+    /// # Errors
+    /// As [`from_env`](Self::from_env).
+    pub fn active() -> Result<Profile> {
+        let profile = Profile::from_env()?;
+        if home_of_env().is_some() {
+            return Ok(profile);
+        }
+        let name = std::fs::read_to_string(profile.home.join("active_profile")).unwrap_or_default();
+        match name.trim() {
+            "" | "default" => Ok(profile),
+            name => Profile::named(name).or_else(|error| {
+                tracing::warn!(%error, "active_profile is passed over");
+                Ok(profile)
+            }),
         }
     }
 
@@ -248,6 +266,16 @@ impl Profile {
     pub(crate) fn policy(&self) -> Policy {
         self.policy
     }
+}
+
+/// `HERMES_HOME`. Hermes strips white space, and takes nothing but white space for unset.
+fn home_of_env() -> Option<PathBuf> {
+    let home = std::env::var_os("HERMES_HOME")?;
+    let stripped = match home.to_str() {
+        Some(home) => PathBuf::from(home.trim()),
+        None => PathBuf::from(home),
+    };
+    Some(stripped).filter(|home| !home.as_os_str().is_empty())
 }
 
 fn default_root() -> Result<PathBuf> {

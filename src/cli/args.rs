@@ -6,6 +6,7 @@ use clap::{ArgAction, ColorChoice, Parser, Subcommand};
 
 use crate::cli::exit::{self, Failure};
 use crate::cli::{auth, compact, demo, due, dump, emit, lock, locks, show, skill, stat, tail, verify};
+use crate::error::Error;
 use crate::log::format::{MAX_CAPACITY, MIN_CAPACITY};
 use crate::log::writer::Options;
 use crate::profile::Profile;
@@ -57,8 +58,12 @@ impl Global {
             (Some(_), Some(_)) => return Err(Failure::usage("--home and --profile name a profile twice; give one")),
             (Some(home), None) => Profile::at(home),
             (None, Some(name)) => Profile::named(name)?,
-            (None, None) => Profile::from_env()?,
+            (None, None) => Profile::active()?,
         };
+        if !profile.home().is_dir() {
+            let name = format!("{} is not there", profile.home().display());
+            return Err(Error::NotFound { what: "profile", name }.into());
+        }
         Ok(profile.with_options(Options { capacity: self.capacity, allow_network_fs: self.allow_network_fs }))
     }
 }

@@ -154,7 +154,7 @@ fn print(
         ),
     };
     let mut fields = vec![
-        ("home", if home.is_dir() { shown_home } else { format!("{shown_home} (not there)") }),
+        ("home", shown_home),
         ("segments", format!("{}{range}, {}", display::number(segments.len() as u64), display::size(sizes.segments))),
         ("checkpoints", {
             let floors: Vec<String> = sizes.listing.checkpoints.iter().map(u64::to_string).collect();

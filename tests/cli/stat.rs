@@ -111,6 +111,8 @@ fn an_empty_profile_has_nothing_and_nothing_is_made() {
     );
     on(&home, &["stat"]).quietly();
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
-    let none = run(&mut of(&home.path().join("none"), &["stat"])).quietly().stdout;
-    assert!(none.contains("(not there)"), "{none}");
+    for command in ["stat", "show", "verify", "tail", "locks"] {
+        let ran = run(&mut of(&home.path().join("none"), &[command])).exits(NOT_FOUND);
+        assert!(ran.stderr.contains("none is not there"), "{command}: {ran:?}");
+    }
 }
