@@ -161,12 +161,17 @@ pub fn meaning(field: &str, value: &Value) -> Option<Value> {
 pub fn check_fields(event: &Event<'_>) -> Result<()> {
     let Event::Fields { set, .. } = event else { return Ok(()) };
     let set: Map<String, Value> = serde_json::from_str(set).unwrap_or_default(); // else the event is refused anyway
-    match set.iter().find(|(field, value)| meaning(field, value).is_some()) {
+    let is_wrong = |field: &str, value: &Value| match field {
+        "state" => true, // an event of its own, which sets archived_at as well
+        "pinned" => !value.is_boolean(),
+        _ => meaning(field, value).is_some(),
+    };
+    match set.iter().find(|(field, value)| is_wrong(field, value)) {
         None => Ok(()),
         Some((field, value)) => Err(Error::Invalid {
             what: "field",
             found: format!("{field} = {value}"),
-            allowed: "a word for state, true or false for pinned, null or an ISO 8601 time for created_at and archived_at",
+            allowed: "true or false for pinned, null or an ISO 8601 time for created_at and archived_at; state has an event of its own",
         }),
     }
 }

@@ -120,6 +120,9 @@ fn input_that_is_not_allowed_is_refused_with_what_is_and_nothing_is_appended() {
         (&["created", "a", "--by", ""], "such as agent"),
         (&["use", "a", "--origin", ""], "a value is required"),
         (&["use", "a", "--capacity", "4095"], "4096..=268435456"),
+        (&["set", "a", "state", "\"bogus\""], "state has an event of its own"),
+        (&["set", "a", "state", "\"archived\""], "state has an event of its own"),
+        (&["set", "a", "pinned", "null"], "true or false for pinned"),
         (&["sing", "a"], "Usage"),
         (&["use"], "<SKILL>"),
     ] {
@@ -203,6 +206,17 @@ fn a_profile_that_is_not_there_is_exit_1_and_a_wrong_one_exit_2() {
     let profile =
         |name: &str| run(program().args(["emit", "use", "a", "--profile", name]).env("HERMES_HOME", home.path()));
     profile("none").exits(NOT_FOUND);
+    // As the `hermes` command finds it: the variable, else the profile that was made the active one.
+    let root = home.path().join(".hermes");
+    std::fs::create_dir_all(root.join("profiles/work")).unwrap();
+    std::fs::write(root.join("active_profile"), "work\n").unwrap();
+    run(program().args(["emit", "use", "active"]).env("HOME", home.path())).exits(0);
+    assert!(root.join("profiles/work/event-log").is_dir() && !root.join("event-log").exists());
+    run(program().args(["emit", "use", "a"]).env("HOME", home.path()).env("HERMES_HOME", &root)).exits(0);
+    assert!(root.join("event-log").is_dir());
+    std::fs::write(root.join("active_profile"), "gone\n").unwrap();
+    let ran = run(program().args(["emit", "use", "a"]).env("HOME", home.path())).exits(0);
+    assert!(ran.stderr.contains("active_profile is passed over"), "{ran:?}");
     profile("../none").exits(USAGE);
     run(&mut of(&home.path().join("none"), &["emit", "use", "a"])).exits(NOT_FOUND);
     on(&home, &["emit", "use", "a", "--profile", "work"]).exits(USAGE);
