@@ -161,7 +161,8 @@ fn choose(archive: &Path, name: &str) -> Result<Option<PathBuf>> {
     for found in list(archive)? {
         let own = own(&found);
         let is_exact = own == name;
-        if found.name == name || without_stamp(&own) == name {
+        // A stamp that the front matter has as well is a part of another name.
+        if found.name == name || without_stamp(&own) == name && (is_exact || found.name != own) {
             let is_stamped = without_stamp(&own) != own && !is_exact;
             candidates.push((found.name == name, !is_stamped, own, found.folder));
         }

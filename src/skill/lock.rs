@@ -124,6 +124,9 @@ impl Skills {
             true => Some(Rc::new(self.lock_all(skills, start)?)),
             false => None,
         };
+        for (name, _) in names.iter().zip(&there).filter(|(_, there)| there.is_none()) {
+            place::check_folder_name("name of a skill that is not there yet", name)?;
+        }
         let mut locks = Vec::new();
         for (name, there) in names.iter().zip(there) {
             let is_as_found = match &there {

@@ -89,7 +89,7 @@ fn paths_that_leave_the_skills_folder_are_refused_and_nothing_is_changed() {
     }
     drop(lock);
     for name in ["..", "../x", "/x", "a/b", ".hidden", ".archive", "venv", "."] {
-        let made = skills.lock(name).unwrap().create(b"x", None, "agent");
+        let made = skills.lock(name).and_then(|lock| lock.create(b"x", None, "agent"));
         assert!(matches!(made, Err(Error::Invalid { .. })), "{name:?}: {made:?}");
         let made = skills.lock("new").unwrap().create(b"x", Some(name), "agent");
         assert!(matches!(made, Err(Error::Invalid { .. })), "{name:?}: {made:?}");
@@ -215,6 +215,12 @@ fn an_archive_collision_is_stamped_and_restore_takes_the_exact_name_or_its_stamp
     skills.lock("pdf").unwrap().delete().unwrap();
     assert!(matches!(skills.restore("pdf"), Err(Error::NotFound { .. })));
     assert_eq!(fs::read_dir(folder(&home, ".archive")).unwrap().count(), 6);
+    // What looks like a stamp is a part of the name of this one.
+    let at = folder(&home, ".archive").join("pdf-20260101000000");
+    fs::create_dir(&at).unwrap();
+    fs::write(at.join("SKILL.md"), "---\nname: pdf-20260101000000\n---\n").unwrap();
+    assert!(matches!(skills.restore("pdf"), Err(Error::NotFound { .. })));
+    skills.restore("pdf-20260101000000").unwrap();
     // A skill whose folder has another name than it is found in the archive by its own.
     make(&folder(&home, "documents/some-folder"), "Größe prüfen");
     skills.lock("Größe prüfen").unwrap().archive().unwrap();
