@@ -18,17 +18,26 @@ pub(crate) struct Like<'a> {
 
 /// Makes a file of a fresh name with its content on the disk; what is left is to rename it. After an error it is gone.
 pub(crate) fn make_ready(path: &Path, bytes: &[u8], like: Like<'_>) -> Result<()> {
+    let mut mode = like.mode.or(like.old.map(|old| old.mode));
     let made = File::create_new(path, like.new_mode).and_then(|new| {
         match like.old {
             Some(old) => {
                 let own = new.stat()?;
-                if (own.uid, own.gid) != (old.uid, old.gid) {
-                    new.set_owner(old.uid, old.gid)?;
+                if (own.uid, own.gid) != (old.uid, old.gid)
+                    && let Err(e) = new.set_owner(old.uid, old.gid)
+                {
+                    // A group that its owner is not in: root put it there, and never could it be written again.
+                    let is_group_alone = own.uid == old.uid && e.is_forbidden();
+                    if !is_group_alone {
+                        return Err(e);
+                    }
+                    tracing::warn!(path = %path.display(), group = old.gid, "the group could not be kept: you are not in it");
+                    mode = mode.map(|mode| mode & !0o070); // which was granted to another one
                 }
             }
             None => file::own_like(path, &file::stat(path.parent().unwrap_or(path))?)?,
         }
-        if let Some(mode) = like.mode.or(like.old.map(|old| old.mode)) {
+        if let Some(mode) = mode {
             new.set_mode(mode)?; // after the owner, which takes bits of it away
         }
         new.write_all(bytes)?;

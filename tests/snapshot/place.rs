@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 
 use hermes_log::compact::Snapshot;
@@ -56,6 +57,33 @@ fn mode_is_kept() {
         assert_eq!(stat.permissions().mode() & 0o7777, mode);
         assert_eq!(use_count(&home, "pdf"), 6);
     }
+}
+
+#[test]
+fn a_group_that_the_owner_is_not_in_is_given_up_and_loses_its_access() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can be somebody else");
+        return;
+    }
+    let home = Home::new(CAPACITY);
+    home.used("pdf");
+    home.compact();
+    let snapshot = home.profile.snapshot_path();
+    fs::set_permissions(&snapshot, fs::Permissions::from_mode(0o664)).unwrap();
+    // Wherever it was built, somebody else may not reach it.
+    let program = home.path().join("program");
+    fs::copy(env!("CARGO_BIN_EXE_hermes-log"), &program).unwrap();
+    let everything = std::process::Command::new("chown").args(["-R", "4321:1234"]).arg(home.path()).status();
+    assert!(everything.unwrap().success());
+    std::os::unix::fs::chown(&snapshot, Some(4321), Some(0)).unwrap();
+    home.used("pdf");
+    let mut command = std::process::Command::new(&program);
+    command.arg("--home").arg(home.path()).arg("compact").uid(4321).gid(1234).env_remove("HERMES_HOME");
+    let ran = command.output().unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    let stat = fs::metadata(&snapshot).unwrap();
+    assert_eq!((stat.uid(), stat.gid(), stat.mode() & 0o777), (4321, 1234, 0o604), "{ran:?}");
+    assert_eq!(usage_file::json(&home)["pdf"]["use_count"], 2);
 }
 
 #[test]
