@@ -6,6 +6,7 @@
 mod core;
 mod merge;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -65,6 +66,7 @@ pub struct Emitter {
     options: EmitterOptions,
     /// At a fork another thread may hold its lock or be inside its channel, so a child makes its own.
     running: PerProcess<Running>,
+    is_closed: AtomicBool,
 }
 
 /// One process's channel, core and thread.
@@ -81,7 +83,7 @@ impl Emitter {
     /// An emitter for a process of this origin. Nothing is opened and no thread runs before the first event.
     #[must_use]
     pub fn new(profile: Profile, origin: Origin<'static>, options: EmitterOptions) -> Emitter {
-        Emitter { profile, origin, options, running: PerProcess::default() }
+        Emitter { profile, origin, options, running: PerProcess::default(), is_closed: AtomicBool::new(false) }
     }
 
     /// Takes an event. Never fails its caller; an event that is not allowed is counted as failed and reported through
@@ -104,6 +106,15 @@ impl Emitter {
         self.running.get().map_or(Ok(()), |running| running.flush(limit))
     }
 
+    /// What dropping it does: flushes, at most for [`EmitterOptions::drop_limit`], and tells of a failure through `tracing`.
+    /// Dropping it later tries once more and waits for nothing.
+    pub fn close(&self) {
+        if let Err(e) = self.flush(self.options.drop_limit) {
+            tracing::warn!(error = %e, "events were not written when the emitter was closed");
+        }
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+
     /// What became of the events so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
@@ -123,8 +134,9 @@ impl Emitter {
 impl Drop for Emitter {
     fn drop(&mut self) {
         // In a forked child there is nothing to write before the child's own first event: the rest is the parent's.
+        let limit = if *self.is_closed.get_mut() { Duration::ZERO } else { self.options.drop_limit };
         if let Some(running) = self.running.take()
-            && let Err(e) = running.flush(self.options.drop_limit)
+            && let Err(e) = running.flush(limit)
         {
             tracing::warn!(error = %e, "events were not written when the emitter was dropped");
         }

@@ -101,7 +101,6 @@ impl Emitter {
     /// Flushes, without raising: the block's own exception is the one that counts.
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, pyo3::types::PyTuple>) {
-        let limit = EmitterOptions::default().drop_limit;
-        let _ = py.detach(|| self.0.flush(limit));
+        let _ = py.detach(|| self.0.close());
     }
 }

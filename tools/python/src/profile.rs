@@ -1,5 +1,6 @@
 //! Profiles, and what is opened in them.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -169,8 +170,8 @@ impl Profile {
         format!("Profile({:?})", self.0.home())
     }
 
-    fn __fspath__(&self) -> PathBuf {
-        self.0.home().to_owned()
+    fn __fspath__(&self) -> OsString {
+        self.0.home().into() // a string, as the protocol wants it, and no `Path`
     }
 }
 

@@ -37,8 +37,10 @@ pub(crate) struct Usage {
     /// All records as of a revision of the view. The dictionaries are copied from, never handed out.
     cache: Mutex<Option<Arc<Cache>>>,
     hot: Mutex<Hot>,
-    /// Takes what could not be appended, keeps it, and tries again.
+    /// Takes what could not be appended because of a full disk and the like, keeps it, and tries again.
     emitter: Emitter,
+    /// Why the last append that was refused was.
+    refusal: Mutex<Option<String>>,
 }
 
 struct Inner {
@@ -95,6 +97,7 @@ impl Usage {
             cache: Mutex::default(),
             hot: Mutex::default(),
             emitter,
+            refusal: Mutex::default(),
         })
     }
 
@@ -157,8 +160,9 @@ impl Usage {
         Ok(())
     }
 
-    /// Appends, or hands over to the emitter what could not be appended.
-    fn append(&self, mut inner: MutexGuard<'_, Inner>, events: &[Event<'_>]) {
+    /// Appends one frame. What a full disk and the like does not take is handed over to the emitter; after another error
+    /// it is not recorded.
+    fn append(&self, mut inner: MutexGuard<'_, Inner>, events: &[Event<'_>]) -> Result<()> {
         match inner.writer.append_batch(events, Durability::Process) {
             Ok(position) => {
                 let floor = inner.floor();
@@ -169,8 +173,15 @@ impl Usage {
             }
             // It may count already: once more could make it two.
             Err(hermes_log::Error::NotAcknowledged { .. }) => {}
-            Err(_) => events.iter().for_each(|event| self.emitter.emit(event.clone().into_owned())),
+            Err(error) if error.is_transient() => {
+                events.iter().for_each(|event| self.emitter.emit(event.clone().into_owned()));
+            }
+            Err(error) => {
+                *locked(&self.refusal) = Some(error.to_string());
+                return Err(error);
+            }
         }
+        Ok(())
     }
 }
 
@@ -272,7 +283,8 @@ impl Base {
 #[pymethods]
 impl Usage {
     /// Runs a mutator on a copy of a record, and appends what it counted. False, and nothing is done: there is no such
-    /// record, the mutator raised, or did something else than count.
+    /// record, the mutator raised, or did something else than count; or it could not be appended, and then
+    /// [`refused`](Self::refused) says why.
     fn count(&self, py: Python<'_>, skill: &Bound<'_, PyAny>, mutator: &Bound<'_, PyAny>) -> PyResult<bool> {
         let Ok(skill) = skill.cast_exact::<PyString>() else { return Ok(false) };
         let (name, inner) = (text::to_log(skill)?, self.inner()?);
@@ -283,7 +295,9 @@ impl Usage {
         }
         let now = now_micros();
         if let Some(events) = counted(&name, &before, &record, now) {
-            self.append(locked(&inner), &events);
+            if self.append(locked(&inner), &events).is_err() {
+                return Ok(false);
+            }
             return self.keep(&name, &record).map(|()| true);
         }
         let Some((was, is)) = differences(&before, &record)? else { return Ok(false) };
@@ -291,7 +305,9 @@ impl Usage {
             return self.save_if_current(py, skill, &before, record);
         };
         if !events.is_empty() {
-            self.append(locked(&inner), &events);
+            if self.append(locked(&inner), &events).is_err() {
+                return Ok(false);
+            }
             self.keep(&name, &record)?;
         }
         Ok(true)
@@ -399,7 +415,7 @@ impl Usage {
             }
             // One skill's events stay in one frame.
             for events in events.chunk_by(|one, next| one.skill() == next.skill()) {
-                self.append(crate::shared::locked(&inner), events);
+                self.append(crate::shared::locked(&inner), events)?;
             }
             Ok(())
         })
@@ -437,6 +453,11 @@ impl Usage {
     /// The lock of `.usage.json`, as a context manager.
     fn lock(&self) -> SnapshotLock {
         SnapshotLock::new(self.profile.clone(), budgets::SNAPSHOT.wait_limit)
+    }
+
+    /// Why something could not be appended, if something could not.
+    fn refused(&self) -> Option<String> {
+        locked(&self.refusal).clone()
     }
 
     /// What waits for the log to become writable, and what is lost.

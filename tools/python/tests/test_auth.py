@@ -61,7 +61,9 @@ def test_a_credential_is_what_was_set_and_shows_no_secret(profile, auth):
 def test_a_secret_is_equal_to_itself_and_goes_nowhere(auth):
     credential = auth.credential("nous", "main")
     secret = credential.secret("access_token")
-    refreshed = auth.refresh_with("nous", "main", 1, lambda fields: {})
+    refreshed = auth.refresh_with("nous", "main", 1, lambda fields: {"scope": "x"})
+    with pytest.raises(errors.RefreshFailed, match="no fields"):
+        auth.refresh_with("nous", "main", 2, lambda fields: {"refresh_token": None})
     assert isinstance(secret, Secret)
     assert secret == auth.credential("nous", "main").secret("access_token") != credential.secret("refresh_token")
     assert secret != "ACCESS-1" and not hasattr(secret, "__dict__")

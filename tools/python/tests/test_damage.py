@@ -75,6 +75,26 @@ u.bump_use("deploy")
     assert home.counts() == {"deploy": (5, 0, 0), "review": (1, 0, 0)}
 
 
+def test_a_log_that_can_no_longer_be_written_leaves_usage_to_the_file(home):
+    home.hermes("""
+import logging, time
+warnings = []
+class Seen(logging.Handler):
+    def emit(self, record): warnings.append(record.getMessage())
+logging.getLogger("hermes_log").addHandler(Seen(logging.WARNING))
+u.bump_use("deploy")
+os.rename("event-log", "moved"); open("event-log", "w").close()
+time.sleep(1.2)  # until the writer looks again whether its folder is the one that the name says
+u.bump_use("deploy"); u.bump_use("review"); u.set_pinned("review", True)
+assert u.load_usage()["review"]["use_count"] == 1
+assert sum("cannot be written" in w for w in warnings) == 1, warnings
+""")
+    os.remove(home.path / "event-log")
+    os.rename(home.path / "moved", home.path / "event-log")
+    assert home.counts() == {"deploy": (2, 0, 0), "review": (1, 0, 0)}
+    assert home.load()["review"]["pinned"]
+
+
 def test_a_symlinked_file_stays_one_and_keeps_its_mode(home, tmp_path):
     target = tmp_path / "elsewhere.json"
     home.hermes("u.bump_use('deploy')", plugin=False)

@@ -132,6 +132,19 @@ def test_telemetry_raises_for_nothing(tmp_path):
     (tmp_path / "gone").mkdir()  # so that the end of the emitter has not to wait
 
 
+def test_a_block_that_cannot_be_flushed_waits_once(tmp_path):
+    start = time.monotonic()
+    with Profile(tmp_path / "gone").emitter("session") as log:
+        log.used("pdf")
+    del log
+    assert 4 < time.monotonic() - start < 9
+
+
+def test_a_profile_is_a_path(tmp_path):
+    profile = Profile(tmp_path)
+    assert os.fspath(profile) == str(tmp_path) and Path(profile) == tmp_path
+
+
 def test_an_emitter_keeps_events_until_the_log_can_be_written(tmp_path):
     log = Profile(tmp_path / "later").emitter("session")
     log.used("pdf", 3)

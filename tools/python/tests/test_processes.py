@@ -162,6 +162,25 @@ print(hermes_log.Profile(sys.argv[1]).view()["pdf"]["use_count"])
     assert run(code, tmp_path) == "1\n"
 
 
+def test_a_sub_interpreter_is_refused_also_where_it_comes_first(tmp_path):
+    code = """
+import sys
+try:
+    import _xxsubinterpreters as interpreters
+except ImportError:
+    import _interpreters as interpreters
+one = interpreters.create()
+asked = "try: import hermes_log\\nexcept ImportError: pass\\nelse: raise SystemExit(1)"
+failed = interpreters.run_string(one, asked) if sys.version_info < (3, 13) else interpreters.exec(one, asked)
+assert failed is None, failed
+import hermes_log
+with hermes_log.Profile(sys.argv[1]).emitter("session") as log:
+    log.used("pdf")
+print(hermes_log.Profile(sys.argv[1]).view()["pdf"]["use_count"])
+"""
+    assert run(code, tmp_path) == "1\n"
+
+
 def test_free_threads_need_no_lock():
     """On an interpreter with a global lock this says nothing; on one without it, the import must not turn it on."""
     code = "import sys, hermes_log; print(getattr(sys, '_is_gil_enabled', lambda: True)())"

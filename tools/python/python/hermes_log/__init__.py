@@ -18,6 +18,7 @@ release the GIL. Sub-interpreters cannot import the package: `ImportError`.
 
 from __future__ import annotations
 
+from hermes_log import _interpreter  # noqa: F401  # first: refuses where nothing else may be imported
 from hermes_log import errors
 from hermes_log._native import (
     Alternate,

@@ -148,6 +148,14 @@ class Storage:
             return self._homes.setdefault(name, None)
         return self._homes.setdefault(name, usage)
 
+    def _give_up(self, usage: _native.Usage) -> None:
+        """The log cannot be written: from now on this process does as Hermes did before."""
+        for name, known in self._homes.items():
+            if known is usage:
+                self._homes[name] = None
+                self._tell(name, f"the log cannot be written: {usage.refused()}; usage is recorded in {name} alone")
+        self._known.clear()
+
     def _tell(self, about: str, text: str) -> None:
         if about not in self._told:
             self._told.add(about)
@@ -162,7 +170,13 @@ class Storage:
             return False
         try:
             usage = self.usage()
-            return usage is not None and usage.count(skill_name, mutator)
+            if usage is None:
+                return False
+            if usage.count(skill_name, mutator):
+                return True
+            if usage.refused() is not None:
+                self._give_up(usage)
+            return False
         except Exception as error:
             self._tell("count", f"a record could not be read: {error}")
             return False
@@ -257,6 +271,12 @@ class Storage:
                 data.base = saved
         except Exception as error:
             logger.debug("hermes-log: usage was not saved", exc_info=True)
+            if usage.refused() is not None:
+                self._give_up(usage)
+                if place.only is None:
+                    return self._stock["save_usage"](data)
+                place.again = True  # on all records, which the file is written with
+                return None
             self._tell("save", f"a change could not be recorded: {error}")
         return None
 
