@@ -58,7 +58,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut Output) -> Result<Exit
     let mut rows = Vec::new();
     for (name, due) in plan {
         let applied = match due {
-            Due::Act(_) if args.apply => Some(skills.apply_due(&name, rule)),
+            Due::Act(_) if args.apply => {
+                Some(out.with_progress("waiting for the lock of a skill", |_| skills.apply_due(&name, rule)))
+            }
             _ => None,
         };
         match &applied {

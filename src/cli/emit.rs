@@ -164,13 +164,13 @@ impl Settler<'_> {
     /// Called before each append. [`Error::LockTimeout`] if others' work could not be taken in in time.
     fn before(&mut self, event: &Event<'_>, out: &mut Output) -> Result<(), Error> {
         let Some(skill) = event.skill().filter(|_| !event.is_count()) else { return Ok(()) };
-        let settled = match &mut self.view {
-            Some(view) => compact::settle(self.profile, view, skill, budgets::SNAPSHOT.wait_limit),
-            none => self
-                .profile
-                .view()
-                .and_then(|view| compact::settle(self.profile, none.insert(view), skill, budgets::SNAPSHOT.wait_limit)),
-        };
+        let settled = out.with_progress("waiting for .usage.json", |_| {
+            let view = match &mut self.view {
+                Some(view) => view,
+                none => none.insert(self.profile.view()?),
+            };
+            compact::settle(self.profile, view, skill, budgets::SNAPSHOT.wait_limit)
+        });
         match settled {
             // A file that cannot be read keeps nobody from saying what he has to say.
             Err(e @ Error::Io { .. }) => {

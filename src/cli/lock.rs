@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut Output) -> Result<Exit
     if !args.create && skills.find(&args.skill)?.is_none() {
         return Err(not_found(args).into()); // nobody is waited for
     }
-    let lock = skills.lock(&args.skill)?;
+    let lock = out.with_progress("waiting for the lock", |_| skills.lock(&args.skill))?;
     if !args.create && lock.folder().is_none() {
         return Err(not_found(args).into());
     }

@@ -24,6 +24,7 @@ mod skill;
 mod stat;
 mod tail;
 mod verify;
+mod warnings;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

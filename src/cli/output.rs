@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::builder::styling::{AnsiColor, Style};
 use comfy_table::{CellAlignment, Table, presets};
-use indicatif::{ProgressBar, ProgressDrawTarget};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
@@ -15,6 +15,7 @@ use tracing_subscriber::prelude::*;
 use crate::cli::args::Global;
 use crate::cli::display;
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::warnings::Warnings;
 use crate::log::Gap;
 use crate::view::View;
 use crate::view::records::Problem;
@@ -37,8 +38,6 @@ pub(crate) fn set_up(global: &Global) {
     .write_global();
     let level = match (global.quiet, global.verbose) {
         (true, _) => LevelFilter::OFF,
-        // With `--json` every line of stderr is JSON, unless more is asked for.
-        (false, 0) if global.json => LevelFilter::OFF,
         (false, 0) => LevelFilter::WARN,
         (false, 1) => LevelFilter::INFO,
         (false, 2) => LevelFilter::DEBUG,
@@ -47,6 +46,11 @@ pub(crate) fn set_up(global: &Global) {
     let mut targets = Targets::new().with_target("hermes_log", level);
     if level == LevelFilter::WARN {
         targets = targets.with_target("hermes_log::view", LevelFilter::ERROR); // gaps, which the commands print
+    }
+    if global.verbose == 0 {
+        let warnings = Warnings { json: global.json }.with_filter(targets);
+        let _ = tracing_subscriber::registry().with(warnings).try_init();
+        return;
     }
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
@@ -144,10 +148,10 @@ impl Output {
 
     /// The same, about something that is not as it should be; with `--json` as `{"warning": TEXT}`.
     pub(crate) fn warning(&mut self, text: &str) {
-        if self.json && !self.quiet {
-            self.report_json(&serde_json::json!({"warning": text}));
+        if !self.quiet {
+            self.flush_before_message();
+            print_warning(self.json, text);
         }
-        self.message(&format!("{YELLOW}warning:{YELLOW:#} {}", display::escape_lines(text)));
     }
 
     /// An error that does not end the command.
@@ -179,7 +183,9 @@ impl Output {
 
     /// Does `work`, which can say through the bar how far it is. The bar shows on a terminal, after a second.
     pub(crate) fn with_progress<T>(&self, what: &'static str, work: impl FnOnce(&ProgressBar) -> T) -> T {
+        let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})");
         let bar = ProgressBar::hidden().with_message(what);
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
         if self.quiet || !io::stderr().is_terminal() {
             return work(&bar);
         }
@@ -199,6 +205,15 @@ impl Output {
             result
         })
     }
+}
+
+/// A warning, on stderr.
+pub(crate) fn print_warning(json: bool, text: &str) {
+    // Nothing is left to be done if stderr is gone as well.
+    let _ = match json {
+        true => writeln!(io::stderr(), "{}", serde_json::json!({"warning": text})),
+        false => writeln!(anstream::stderr(), "{YELLOW}warning:{YELLOW:#} {}", display::escape_lines(text)),
+    };
 }
 
 /// An error, on stderr.

@@ -60,15 +60,15 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut Output) -> Result<Exit
     match &args.what {
         What::List => list(&profile.skills(Origin::here("cli")), &profile.view()?, out)?,
         What::Archive(one) => {
-            let archived = skills(one).lock(&one.skill)?.archive()?;
+            let archived = out.with_progress("archiving", |_| skills(one).lock(&one.skill)?.archive())?;
             report(one, "archived", Some(&archived), out)?;
         }
         What::Restore(one) => {
-            let folder = skills(one).restore(&one.skill)?;
+            let folder = out.with_progress("restoring", |_| skills(one).restore(&one.skill))?;
             report(one, "restored", Some(&folder), out)?;
         }
         What::Delete(one) => {
-            skills(one).lock(&one.skill)?.delete()?;
+            out.with_progress("deleting", |_| skills(one).lock(&one.skill)?.delete())?;
             report(one, "deleted", None, out)?;
         }
     }

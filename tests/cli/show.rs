@@ -151,3 +151,21 @@ fn gaps_and_a_damaged_usage_json_are_reported_with_exit_3() {
     assert_eq!(order(&ran), ["a"]);
     assert!(ran.stderr.contains(".usage.json at offset"), "{ran:?}");
 }
+
+#[test]
+fn what_the_library_warns_of_is_a_warning_like_any_other() {
+    let home = Home::new(CAPACITY);
+    for _ in 0..2 {
+        home.used("a");
+        home.compact();
+    }
+    let newest = *home.checkpoints().last().unwrap();
+    std::fs::write(home.checkpoint_path(newest), b"damaged").unwrap();
+    let ran = on(&home, &["show", "a"]).exits(DONE);
+    assert!(ran.stderr.starts_with("warning: the newest checkpoint does not check out"), "{ran:?}");
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+    let ran = on(&home, &["show", "a", "--json"]).exits(DONE);
+    let warning: Value = serde_json::from_str(&ran.stderr).unwrap();
+    assert!(warning["warning"].as_str().unwrap().contains("checkpoint"), "{ran:?}");
+    assert!(on(&home, &["show", "a", "--quiet"]).exits(DONE).stderr.is_empty());
+}
