@@ -118,6 +118,8 @@ impl Scanner<'_> {
     fn record(&mut self, name: &str) -> Record {
         let mut record = Record::new();
         let (mut first, mut lines) = (true, false);
+        // Behind damage a field that comes again is one of another record, whose name is gone; and so is what follows.
+        let (mut damaged, mut other) = (false, false);
         self.step(1);
         self.depth = 2;
         loop {
@@ -144,6 +146,13 @@ impl Scanner<'_> {
                     first = false;
                     lines |= self.line_level().is_some();
                     if let Some((field, value)) = self.field() {
+                        if damaged && !other && record.contains_key(&field) {
+                            self.note(self.at, &format!("fields of a record without a name behind {}", shown(name)));
+                            other = true;
+                        }
+                        if other {
+                            continue;
+                        }
                         if self.unusable {
                             self.note(self.at, &format!("{} of {} is NaN or infinite", shown(&field), shown(name)));
                         } else {
@@ -156,7 +165,7 @@ impl Scanner<'_> {
             }
             if self.peek().is_some() {
                 self.damage(&format!("damage inside the record of {}", shown(name)));
-                first = true;
+                (first, damaged) = (true, true);
                 if !self.resync(Seek::Field) {
                     return record;
                 }

@@ -262,6 +262,27 @@ fn bytes_that_are_not_utf_8_change_one_name_or_field() {
 }
 
 #[test]
+fn a_hole_from_one_record_into_the_next_gives_the_first_none_of_its_numbers() {
+    let record = |name: &str, uses: u64| {
+        format!(
+            "  \"{name}\": {{\n    \"archived_at\": null,\n    \"created_by\": \"agent\",\n    \"pinned\": false,\n    \"use_count\": {uses},\n    \"view_count\": {uses}\n  }}"
+        )
+    };
+    let text = format!("{{\n{},\n{},\n{}\n}}\n", record("alpha", 1), record("beta", 2), record("gamma", 3));
+    let (begin, end) = (text.find("\"use_count\": 1").unwrap(), text.find("beta").unwrap() + 5);
+    for fill in [b'\0', b'x'] {
+        let mut bytes = text.clone().into_bytes();
+        bytes[begin..end].fill(fill);
+        let found = decode(&bytes);
+        assert_eq!(found.records.keys().collect::<Vec<_>>(), ["alpha", "gamma"], "{found:?}");
+        assert_eq!(found.records["alpha"].get("use_count"), None);
+        assert_eq!(found.records["alpha"]["created_by"], "agent");
+        assert_eq!(found.records["gamma"]["use_count"], 3);
+        assert!(found.problems.iter().any(|problem| problem.what.contains("without a name")), "{found:?}");
+    }
+}
+
+#[test]
 fn names_with_half_a_surrogate_pair_stay_apart() {
     let found = decode(
         br#"{"\ud800": {"use_count": 1}, "\uD801x": {"use_count": 2}, "\udc00\ud83d\ude00": {"a": "\ud83d\u0041"}}"#,
