@@ -130,7 +130,7 @@ struct Counted {
 }
 
 fn parse_count(text: &str) -> Result<u64, &'static str> {
-    text.parse().ok().filter(|count| *count > 0).ok_or("allowed: a whole number from 1")
+    text.parse().ok().filter(|count| *count > 0).ok_or("allowed: a whole number from 1 to 18446744073709551615")
 }
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut Output) -> Result<Exit, Failure> {

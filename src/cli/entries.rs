@@ -69,7 +69,7 @@ fn describe(event: &Event<'_>) -> Described {
         Event::External { part, parts, data, .. } => {
             let part = u64::from(*part) + 1;
             let size = display::size(data.len() as u64);
-            ("external", format!("work of others on .usage.json, part {part} of {parts}, {size}"))
+            ("external", format!("what .usage.json says, part {part} of {parts}, {size}"))
         }
         Event::Auth(event) => auth(event),
     };

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -30,6 +31,7 @@ SIGTERM and SIGHUP are passed on; a SIGINT from the terminal reaches COMMAND any
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Exact name of the skill
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     skill: String,
     /// How long to wait for the lock: 500ms, 30s, 5m; 0s: one attempt
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30s")]

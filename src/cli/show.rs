@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use clap::ValueEnum;
+use clap::builder::NonEmptyStringValueParser;
 use serde_json::{Map, Value, json};
 
 use crate::cli::args::Global;
@@ -28,6 +29,7 @@ RECORD is what .usage.json has for the skill, GAP is {\"segment\": N, \"offset\"
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Exact name of a skill
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     skill: Option<String>,
     /// Order of the table
     #[arg(long, value_name = "ORDER", default_value = "name")]

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use serde_json::{Value, json};
 
 use crate::cli::args::Global;
@@ -48,6 +49,7 @@ enum What {
 #[derive(Debug, clap::Args)]
 struct One {
     /// Exact name of the skill
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     skill: String,
     /// How long to wait for a lock: 500ms, 30s, 5m; 0s: one attempt
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30s")]

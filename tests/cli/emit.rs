@@ -113,7 +113,7 @@ fn input_that_is_not_allowed_is_refused_with_what_is_and_nothing_is_appended() {
         (&["use", "a", "--count", "0"], "a whole number from 1"),
         (&["use", "a", "--count", "-1"], "a whole number from 1"),
         (&["use", "a", "--count", "1.5"], "a whole number from 1"),
-        (&["use", "a", "--count", "18446744073709551616"], "a whole number from 1"),
+        (&["use", "a", "--count", "18446744073709551616"], "to 18446744073709551615"),
         (&["state", "a", "asleep"], "active, stale, archived"),
         (&["set", "a", "field", "not JSON"], "JSON, such as"),
         (&["set", "a", "use_count", "5"], "without what is counted"),

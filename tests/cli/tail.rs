@@ -83,7 +83,7 @@ fn the_compactors_event_is_summarised_for_people() {
     home.compact();
     home.used("b");
     let text = on(&home, &["dump", "1"]).quietly().stdout;
-    assert!(text.contains("work of others on .usage.json, part 1 of 1"), "{text}");
+    assert!(text.contains("what .usage.json says, part 1 of 1"), "{text}");
     assert!(!text.contains("use_count"), "{text}");
 }
 
