@@ -140,6 +140,11 @@ def test_a_block_that_cannot_be_flushed_waits_once(tmp_path):
     assert 4 < time.monotonic() - start < 9
 
 
+def test_a_view_has_nothing_under_what_is_no_name(profile):
+    view = profile.view()
+    assert 1 not in view and view.get(None) is None
+
+
 def test_a_profile_is_a_path(tmp_path):
     profile = Profile(tmp_path)
     assert os.fspath(profile) == str(tmp_path) and Path(profile) == tmp_path

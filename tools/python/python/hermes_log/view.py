@@ -132,7 +132,7 @@ class View(Mapping[str, "dict[str, Any]"]):
         self._native = native
 
     def __getitem__(self, skill: str) -> dict[str, Any]:
-        record = self._native.record(skill)
+        record = self._native.record(skill) if isinstance(skill, str) else None
         if record is None:
             raise KeyError(skill)
         return record
