@@ -126,7 +126,7 @@ impl Auth {
     /// not come back from an old copy; secrets that it never saw become current, and those that were stay as an alternate.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io) if the file cannot be read, and nothing is appended; as [`set`](Self::set).
+    /// [`Error::Io`] if the file cannot be read, and nothing is appended; as [`set`](Self::set).
     pub fn import(&mut self, path: &Path) -> Result<Imported> {
         file::stat(path)?; // a file that is not there is a mistake here
         let mut file = Found::read(&file::resolve(path)?)?;
@@ -189,7 +189,7 @@ impl Auth {
     /// the mode is 0600.
     ///
     /// # Errors
-    /// [`Error::LockTimeout`](crate::Error::LockTimeout), [`Error::Io`](crate::Error::Io): the file is as it was.
+    /// [`Error::LockTimeout`], [`Error::Io`]: the file is as it was.
     pub fn export(&mut self, path: &Path) -> Result<Exported> {
         // The locks are named after the file itself, not after a symlink to it, and are in its folder.
         let target = file::resolve(&std::path::absolute(path).at("find", path)?)?;
