@@ -18,7 +18,7 @@ const NEW_SNAPSHOT_MODE: u32 = 0o600;
 /// What a part of an `external` event needs beside its data, generously.
 const PART_OVERHEAD_LEN: usize = 512;
 /// No part is longer: while it is written, nobody else can append.
-const MOST_PART_LEN: usize = 16 << 10;
+const MOST_PART_LEN: usize = 4 << 10;
 
 /// A new snapshot that is in the log, and not yet in its place.
 pub(super) struct Prepared {
