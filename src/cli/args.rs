@@ -24,7 +24,7 @@ pub(crate) struct Cli {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Home of the profile [default: $HERMES_HOME, else ~/.hermes]
+    /// Home of the profile [default: $HERMES_HOME, else the active profile in ~/.hermes]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) home: Option<PathBuf>,
     /// Profile by its name: `default`, or one of ROOT/profiles
