@@ -95,6 +95,24 @@ assert sum("cannot be written" in w for w in warnings) == 1, warnings
     assert home.load()["review"]["pinned"]
 
 
+def test_records_of_a_log_that_can_no_longer_be_written_are_not_counted_twice(home):
+    home.hermes("""
+import time
+for _ in range(10): u.bump_use("deploy")
+data, later = u.load_usage(), u.load_usage()
+data["deploy"]["use_count"] += 1
+os.rename("event-log", "moved"); open("event-log", "w").close()
+time.sleep(1.2)  # until the writer looks again whether its folder is the one that the name says
+u.save_usage(data)
+u.bump_use("deploy")
+u.save_usage(later)
+""")
+    os.remove(home.path / "event-log")
+    os.rename(home.path / "moved", home.path / "event-log")
+    # What the log had is not written over the file, which is behind it: the file's own work is the difference.
+    assert home.counts() == {"deploy": (11, 0, 0)}
+
+
 def test_a_symlinked_file_stays_one_and_keeps_its_mode(home, tmp_path):
     target = tmp_path / "elsewhere.json"
     home.hermes("u.bump_use('deploy')", plugin=False)

@@ -252,6 +252,10 @@ class Storage:
     def save_usage(self, data: dict[str, Any]) -> Any:
         place, usage = self._place, self.usage()
         if usage is None:
+            if isinstance(data, Records):
+                # The log's, from before it was given up: in the file, which is behind it, they would count once more.
+                self._tell("save", "records that were loaded from the log cannot be saved without it")
+                return None
             return self._stock["save_usage"](data)
         try:
             base = data.base if isinstance(data, Records) else None
@@ -273,10 +277,10 @@ class Storage:
             logger.debug("hermes-log: usage was not saved", exc_info=True)
             if usage.refused() is not None:
                 self._give_up(usage)
-                if place.only is None:
-                    return self._stock["save_usage"](data)
-                place.again = True  # on all records, which the file is written with
-                return None
+                # One record is changed once more, as the file has it; a mapping of many is the log's.
+                place.again = place.only is not None
+                if place.again:
+                    return None
             self._tell("save", f"a change could not be recorded: {error}")
         return None
 
