@@ -1,11 +1,13 @@
 //! `auth refresh`: single flight for scripts.
 
 use std::ffi::OsString;
-use std::io::{Read, Write};
-use std::process::{Command, Stdio};
-use std::sync::mpsc::Receiver;
+use std::io::{self, Read, Write};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{Errno, ioctl_fionbio};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
@@ -36,10 +38,8 @@ access_denied (RFC 6749), the server has refused the tokens, and nobody tries ag
 /// Errors of a token endpoint that no second try helps against.
 const REFUSALS: [&str; 5] =
     ["invalid_grant", "invalid_token", "access_denied", "unauthorized_client", "refresh_token_reused"];
-/// For what a command that has ended printed last.
-const AFTER_THE_END: Duration = Duration::from_millis(200);
 /// More than this is not an answer of a token endpoint.
-const MOST_ANSWER_LEN: u64 = 1 << 20;
+const MOST_ANSWER_LEN: usize = 1 << 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -101,13 +101,8 @@ fn exchange(command: &[OsString], fields: &Fields, code: &mut Option<i32>) -> Re
     // A command that does not read its input is fine.
     let stdin = child.stdin.take();
     std::thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(input.reveal().as_bytes())));
-    let printed = child.stdout.take().map(read_apart);
+    let answer = read_answer(&mut child).map_err(|e| failed(&format!("cannot read what the command prints: {e}")))?;
     let status = child.wait().map_err(|e| failed(&format!("cannot wait for the command: {e}")))?;
-    let mut answer = Zeroizing::new(Vec::with_capacity(1 << 16)); // growing would leave pieces behind
-    // It has ended; what it may have left running has its output still, and is not waited for.
-    while let Some(piece) = printed.as_ref().and_then(|printed| printed.recv_timeout(AFTER_THE_END).ok()) {
-        answer.extend_from_slice(&piece);
-    }
     let answer = std::str::from_utf8(&answer).ok().map(|text| Fields::parse(text, fields.declared().to_vec()));
     let error = answer.as_ref().and_then(|fields| error_in(fields.as_ref().ok()?));
     if !status.success() {
@@ -125,20 +120,39 @@ fn exchange(command: &[OsString], fields: &Fields, code: &mut Option<i32>) -> Re
     }
 }
 
-/// What is read comes in pieces, so that reading can be given up.
-fn read_apart(output: impl Read + Send + 'static) -> Receiver<Zeroizing<Vec<u8>>> {
-    let (sender, receiver) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let mut output = output.take(MOST_ANSWER_LEN);
-        let mut piece = Zeroizing::new(vec![0; 1 << 16]);
-        while let Ok(len @ 1..) = output.read(&mut piece) {
-            let read = Zeroizing::new(piece.get(..len).unwrap_or_default().to_vec());
-            if sender.send(read).is_err() {
-                return;
+/// All that a command prints until it ends. What it leaves running has its output still, and is not waited for: when it has
+/// ended, what it printed is in the pipe.
+fn read_answer(child: &mut Child) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mut answer = Zeroizing::new(Vec::with_capacity(1 << 16)); // growing would leave pieces behind
+    let Some(mut output) = child.stdout.take() else { return Ok(answer) };
+    let Ok(ended) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) else {
+        // Before Linux 5.3: until everybody who has it is done.
+        output.take(MOST_ANSWER_LEN as u64).read_to_end(&mut answer)?;
+        return Ok(answer);
+    };
+    ioctl_fionbio(&output, true)?;
+    let mut piece = Zeroizing::new([0; 1 << 12]);
+    loop {
+        let mut events = [PollFd::new(&output, PollFlags::IN), PollFd::new(&ended, PollFlags::IN)];
+        while poll(&mut events, None) == Err(Errno::INTR) {}
+        // Asked before the pipe is emptied: nothing comes behind that.
+        let has_ended = !events[1].revents().is_empty();
+        loop {
+            match output.read(&mut *piece) {
+                Ok(0) => return Ok(answer),
+                Ok(len) if answer.len() < MOST_ANSWER_LEN => {
+                    answer.extend_from_slice(piece.get(..len).unwrap_or_default());
+                }
+                Ok(_) => return Ok(answer),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
             }
         }
-    });
-    receiver
+        if has_ended {
+            return Ok(answer);
+        }
+    }
 }
 
 /// The error in an answer: its word, and a text for people.
