@@ -174,7 +174,7 @@ fn verify_once(profile: &Profile, progress: &mut impl FnMut(Position)) -> Result
         });
         ended.map(|ended| ended == Ended::AtEnd)
     };
-    // What is kept for followers, in no order with the rest: the checkpoint has what is wrong with it already.
+    // What is kept for followers is folded apart: the checkpoint holds it already.
     let mut retained = State::default();
     if let Some((mut kept, oldest)) = follow::reader(profile, None)?
         && oldest.segment <= start.floor

@@ -18,7 +18,8 @@ impl Cursor {
         Cursor { path: path.to_owned() }
     }
 
-    /// The saved position. What a consumer that was killed while it saved has left is removed. A file that holds none is an error: to begin anew would repeat everything.
+    /// The saved position. A file that holds none is an error: to begin anew would repeat everything. What a consumer has
+    /// left that was killed while it saved is removed.
     pub(crate) fn load(&self) -> Result<Option<Position>> {
         file::remove(&temporary(&file::resolve(&self.path)?))?;
         let bytes = match file::read(&self.path) {

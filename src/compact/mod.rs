@@ -188,17 +188,17 @@ impl<'a> Run<'a> {
         let mut view = View::load(self.profile.place(), self.profile.policy())?;
         let (floor, events) = (view.floor(), view.events());
         view.read_log()?;
+        let first = Position { segment: floor.saturating_add(1), offset: FIRST_FRAME_OFFSET };
         let live = view.position().segment;
-        if live > floor.saturating_add(1) {
+        if live > first.segment {
             // Most of what step 5 syncs, before others have to wait for `.usage.json.lock`.
-            self.folder.sync_segments(floor.saturating_add(1), live.saturating_sub(1))?;
+            self.folder.sync_segments(first.segment, live.saturating_sub(1))?;
         }
         let prepared = match self.prepare_snapshot(&mut view) {
             Err(e) if e.is_full_disk() => return Err(e),
             other => other,
         };
         view.read_log()?;
-        let first = Position { segment: floor.saturating_add(1), offset: FIRST_FRAME_OFFSET };
         let is_new = view.position() > first || !view.gaps_met().is_empty();
         let (sealed, covered) = if is_new || self.options.scrub {
             self.publish(&mut view)?

@@ -31,7 +31,7 @@ pub(crate) fn make_ready(path: &Path, bytes: &[u8], like: Like<'_>) -> Result<()
                     if !is_group_alone {
                         return Err(e);
                     }
-                    tracing::warn!(path = %path.display(), group = old.gid, "the group could not be kept: you are not in it");
+                    tracing::warn!(path = %path.display(), group = old.gid, "the old file's group could not be kept, you are not in it; its access is taken away");
                     mode = mode.map(|mode| mode & !0o070); // which was granted to another one
                 }
             }

@@ -154,7 +154,7 @@ pub fn meaning(field: &str, value: &Value) -> Option<Value> {
     }
 }
 
-/// Refuses an event that sets a known field to what it cannot hold.
+/// Refuses an event that sets a known field to what it cannot hold, or `state`, which has an event of its own.
 ///
 /// # Errors
 /// [`Error::Invalid`]

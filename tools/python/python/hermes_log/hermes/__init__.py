@@ -13,6 +13,9 @@ What differs from the file:
   record ends. A mapping that did not come from `load_usage` sets nothing back: it could as well be old.
 - A mutator that sets fields that hermes-log does not know runs twice, the second time under the lock of `.usage.json`.
 - A skill's name may hold half a surrogate pair.
+
+When the log can no longer be written (a full disk apart, where events are kept and tried again), the process goes on with
+the file alone, with one warning. The log takes that in as the work of another program once it can be written again.
 """
 
 from __future__ import annotations
